@@ -1293,6 +1293,20 @@ with paddlert.Server(workers=2) as s:
     assert re.fullmatch(line + line, out), out
 
 
+def test_a_step_that_ends_names_who_did_not_come(python):
+    """Not the servers, which wait as well."""
+    out, = finish(python("""
+with paddlert.Server(workers=2) as s:
+    w, (a, b) = np.zeros(3, np.float32), (paddlert.Client(s.job(i), [paddlert.Dense("w", 3)], mode="sync", barrier_timeout=0.5) for i in (0, 1))
+    try:
+        a.exchange("w", w, w)
+        a.step()
+    except paddlert.Timeout as e:
+        print(e)
+"""))
+    assert re.fullmatch(r"server 0 \(127.0.0.1:\d+\): step 1 waits for trainer 1 \(127.0.0.1:\d+\)\n", out), out
+
+
 def test_a_client_stays_while_another_thread_is_in_a_call(python):
     """Closed meanwhile: that call has its result, new ones are refused, and who ends last leaves."""
     address = f"127.0.0.1:{free_port()}"

@@ -61,13 +61,16 @@ int64_t psc_call_until(int64_t from_ms, int64_t back_ms, int64_t timeout_ms) {
     return (again > from_ms ? again : from_ms) + timeout_ms;
 }
 
-/* Waits for a change.  False: psc_call_until of the later of `since` and *moved_ms has passed. */
-static bool wait_moved(
-    struct rt_client *c, int64_t since, const int64_t *moved_ms, int64_t timeout_ms) {
+/* Waits for a change, or until until_ms.  False: psc_call_until of the later of `since` and
+ * *moved_ms has passed. */
+static bool wait_moved(struct rt_client *c, int64_t since, const int64_t *moved_ms,
+    int64_t timeout_ms, int64_t until_ms) {
     int64_t from = *moved_ms > since ? *moved_ms : since;
     int64_t end = psc_call_until(from, c->links->back_ms, timeout_ms);
     int64_t left = c->links->away > 0 ? timeout_ms : end - psc_client_time(c);
-    return psc_client_wait(c, co_now_ms() + left) || *moved_ms > from || psc_client_time(c) < end;
+    int64_t wake_ms = co_now_ms() + left;
+    return psc_client_wait(c, wake_ms < until_ms ? wake_ms : until_ms) || *moved_ms > from ||
+           psc_client_time(c) < end;
 }
 
 bool psc_calls_detached(const struct rt_client *c) {
@@ -87,7 +90,7 @@ bool psc_client_await(
     psc_lock(c);
     int64_t begin = psc_client_time(c);
     while (pending(c, arg) && !c->links->failed.code && in_time) {
-        in_time = wait_moved(c, begin, &c->links->moved_ms, c->options.call_timeout_ms);
+        in_time = wait_moved(c, begin, &c->links->moved_ms, c->options.call_timeout_ms, INT64_MAX);
     }
     psc_unlock(c);
     return in_time;
@@ -232,7 +235,8 @@ static int await_sent(struct rt_client *c, const bool *sent, struct co_err *err)
     while (!*sent) {
         if (c->links->failed.code) { /* only frames that a thread is making are left */
             psc_client_await_threads(c, "push", &say_ms);
-        } else if (!wait_moved(c, begin, &c->links->moved_ms, c->options.call_timeout_ms)) {
+        } else if (!wait_moved(
+                       c, begin, &c->links->moved_ms, c->options.call_timeout_ms, INT64_MAX)) {
             struct co_err late = {0};
             co_err_set(&late, CO_TIMEOUT, "no push was answered for %lld ms",
                 (long long)c->options.call_timeout_ms);
@@ -362,17 +366,52 @@ static void timed_out(struct rt_client *c, struct rt_call *call, int64_t timeout
         (double)timeout_ms / 1000);
 }
 
+/* Whether the servers say who is late for the call.  The lock is released meanwhile: the call may
+ * be over then. */
+static bool ask_late(struct rt_client *c, const struct rt_call *call, struct co_err *ret) {
+    *ret = (struct co_err){0};
+    if (!call->late || c->links->failed.code) {
+        return false;
+    }
+    psc_unlock(c);
+    bool named = call->late(c, call, ret) == CO_TIMEOUT;
+    psc_lock(c);
+    return named && call->left > 0;
+}
+
+/* Waits for a change of the call, and logs now and then who is late for it.  False: it has timed
+ * out, by `since`. */
+static bool wait_call(struct rt_client *c, const struct rt_call *call, int64_t since,
+    int64_t timeout_ms, int64_t *say_ms) {
+    if (call->greets) {
+        return psc_client_wait(c, since + timeout_ms);
+    }
+    bool in_time =
+        wait_moved(c, since, &call->moved_ms, timeout_ms, call->late ? *say_ms : INT64_MAX);
+    struct co_err who;
+    if (in_time && call->left > 0 && call->late && co_now_ms() >= *say_ms) {
+        if (ask_late(c, call, &who)) {
+            ps_log_warn("%s", who.msg);
+        }
+        *say_ms = co_now_ms() + PSC_SAY_MS;
+    }
+    return in_time;
+}
+
 int psc_call_wait(struct rt_call *call_own, int64_t timeout_ms, struct co_err *err) {
     struct rt_call *call = call_own;
     struct rt_client *c = call->c;
     int64_t begin_ns = meter_clock();
     psc_lock(c);
     int64_t begin = call->greets ? co_now_ms() : psc_client_time(c);
+    int64_t say_ms = co_now_ms() + PSC_SAY_MS;
+    struct co_err who = {0};
     while (call->left > 0) {
-        bool in_time = call->greets ? psc_client_wait(c, begin + timeout_ms)
-                                    : wait_moved(c, begin, &call->moved_ms, timeout_ms);
+        bool in_time = wait_call(c, call, begin, timeout_ms, &say_ms);
+        bool named = !in_time && call->left > 0 && ask_late(c, call, &who);
         if (!in_time && call->left > 0) {
             timed_out(c, call, timeout_ms);
+            call->err = named ? who : call->err;
             abandon_call(c, call);
             /* It is unknown what the servers did of the call, so the client must not be used any
              * more. */

@@ -68,9 +68,14 @@ struct rt_call {
     uint32_t unsent, left; /* parts whose frame is not made yet; parts that are not over */
     bool *ret_sent;        /* set when none is unsent; NULL: nobody waits for that */
     int64_t moved_ms;      /* when the last part was over */
+    /* Asked without the lock, each PSC_SAY_MS and when the time is up: CO_TIMEOUT, and for whom the
+     * servers wait with their answers.  NULL: for nobody. */
+    int (*late)(struct rt_client *c, const struct rt_call *call, struct co_err *ret);
     struct co_err err;
     struct psc_part parts[];
 };
+
+enum { PSC_SAY_MS = 10000 }; /* between two log lines about the trainers that a call waits for */
 
 struct rt_call *psc_call_new(
     struct rt_client *c, const char *what, const struct ps_table *table, uint32_t n_parts);
@@ -89,8 +94,8 @@ void psc_calls_start(struct rt_call *const *calls, size_t n);
  * frames are made; `fill` reads nothing afterwards.  A thread that handles an answer must not wait:
  * the frames may need room that only further answers make. */
 CO_MUST_CHECK int psc_call_detach(struct rt_call *call_own, bool sent, struct co_err *err);
-/* Waits for the call and frees it.  CO_TIMEOUT: no part ended for timeout_ms; the message names the
- * servers that did not answer. */
+/* Waits for the call and frees it.  CO_TIMEOUT: no part ended for timeout_ms; the message names
+ * those for whom the servers wait (late), or the servers that did not answer. */
 CO_MUST_CHECK int psc_call_wait(struct rt_call *call_own, int64_t timeout_ms, struct co_err *err);
 void psc_call_free(struct rt_call *call);
 bool psc_call_is_over(struct rt_call *call);

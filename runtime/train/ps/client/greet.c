@@ -61,6 +61,7 @@ static struct psc_welcome read_welcome(
         .dirty = w->dirty,
         .replaced = was->replaced ||
                     (was->incarnation > 0 && c->former > 0 && w->incarnation != was->incarnation),
+        .says_late = w->late,
         .nonfinite = (enum rt_nonfinite)w->nonfinite};
 }
 

@@ -40,6 +40,7 @@ struct psc_welcome {
     uint64_t step, barriers, era, restored, restored_step;
     bool fresh, dirty;           /* see join.c */
     bool replaced;               /* restarted since this trainer knew it */
+    bool says_late;              /* for whom a step waits */
     enum rt_nonfinite nonfinite; /* what it does with NaN and Inf */
     uint64_t asked, welcomed;
 };

@@ -10,8 +10,6 @@
 #include "runtime/train/ps/client/geo.h"
 #include "runtime/train/ps/shard/step.h"
 
-enum { SAY_MS = 10000 }; /* between two log lines about the trainers that a barrier waits for */
-
 /* ---- who may call ---- */
 
 /* Two at once would say the same number of a step or barrier, and no later one would be right.  The
@@ -94,12 +92,55 @@ static struct rt_call *make_step(struct rt_client *c, const char *what, uint64_t
     return call;
 }
 
+/* A control message, and what is done with its answers. */
+struct control_request {
+    const char *what;
+    const Rpc__Control *m;
+    psc_take_fn take;
+    bool harmless; /* after a time-out it may be sent again */
+};
+
+/* Sends the same to the first n servers, and waits for the answers. */
+static int send_control(struct rt_client *c, const struct control_request *r, uint32_t n,
+    int64_t timeout_ms, struct co_err *err) {
+    struct rt_call *call = psc_call_new(c, r->what, NULL, n);
+    call->take = r->take;
+    call->harmless = r->harmless;
+    for (uint32_t i = 0; i < n; i++) {
+        struct rpc_frame *f = NULL;
+        int rc = ps_control_pack(r->m, NULL, &f, err);
+        if (rc < 0) {
+            psc_call_free(call);
+            return rc;
+        }
+        psc_call_frame(call, i, i, f, 0);
+    }
+    psc_call_start(call);
+    return psc_call_wait(call, timeout_ms, err);
+}
+
+/* Of server 0, for whom the step waits.  Older servers do not know it. */
+static int ask_late(struct rt_client *c, const struct rt_call *call, struct co_err *ret) {
+    Rpc__Late l = RPC__LATE__INIT;
+    Rpc__Control m = RPC__CONTROL__INIT;
+    const struct control_request r = {.what = call->what, .m = &m, .harmless = true};
+    int64_t most = c->options.call_timeout_ms;
+    if (!psc_link_welcomed(c, 0).says_late) {
+        return 0;
+    }
+    l.step = c->progress.steps + 1;
+    m.body_case = RPC__CONTROL__BODY_LATE;
+    m.late = &l;
+    return send_control(c, &r, 1, most < PSC_SAY_MS ? most : PSC_SAY_MS, ret);
+}
+
 /* Makes the call for the step, then one for the values of each dense table that was exchanged.
  * *ret_n: how many were made, also after a failure. */
 static int make_calls(struct rt_client *c, uint64_t after, struct rt_call **ret_calls,
     size_t *ret_n, struct co_err *err) {
     int rc = 0;
     ret_calls[0] = make_step(c, "step", c->progress.steps + 1);
+    ret_calls[0]->late = ask_late;
     *ret_n = 1;
     for (uint32_t i = 0; i < c->n_tables && rc == 0; i++) {
         float *w = psc_exchanges_take_place(c->exchanges, i);
@@ -206,33 +247,6 @@ int rt_flush(struct rt_client *c, struct co_err *err) {
     return psc_client_refusal(c, err);
 }
 
-/* A control message, and what is done with its answers. */
-struct control_request {
-    const char *what;
-    const Rpc__Control *m;
-    psc_take_fn take;
-    bool harmless; /* after a time-out it may be sent again */
-};
-
-/* Sends the same to the first n servers, and waits for the answers. */
-static int send_control(struct rt_client *c, const struct control_request *r, uint32_t n,
-    int64_t timeout_ms, struct co_err *err) {
-    struct rt_call *call = psc_call_new(c, r->what, NULL, n);
-    call->take = r->take;
-    call->harmless = r->harmless;
-    for (uint32_t i = 0; i < n; i++) {
-        struct rpc_frame *f = NULL;
-        int rc = ps_control_pack(r->m, NULL, &f, err);
-        if (rc < 0) {
-            psc_call_free(call);
-            return rc;
-        }
-        psc_call_frame(call, i, i, f, 0);
-    }
-    psc_call_start(call);
-    return psc_call_wait(call, timeout_ms, err);
-}
-
 /* Asks server 0 again and again, which says for whom it waits.  After the last time-out nobody
  * knows which barrier this trainer is at. */
 static int await_barrier(struct rt_client *c, struct co_err *err) {
@@ -247,7 +261,7 @@ static int await_barrier(struct rt_client *c, struct co_err *err) {
     int rc;
     do {
         int64_t left = until - co_now_ms();
-        b.wait_ms = left < 1 ? 1 : (uint64_t)(left < SAY_MS ? left : SAY_MS);
+        b.wait_ms = left < 1 ? 1 : (uint64_t)(left < PSC_SAY_MS ? left : PSC_SAY_MS);
         e = (struct co_err){0};
         rc = send_control(c, &ask, 1, (left > 1 ? left : 1) + c->options.call_timeout_ms, &e);
         if (rc == CO_TIMEOUT && co_now_ms() < until) {

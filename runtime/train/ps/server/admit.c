@@ -178,6 +178,7 @@ static int send_welcome(struct pss_session *se, const struct rpc_frame *f, struc
     w.dirty = is_dirty(se->server);
     enum rt_nonfinite nonfinite = se->server->config.nonfinite;
     w.window = pss_server_window(se->server) / se->server->config.trainers;
+    w.late = true;
     w.nonfinite = nonfinite == RT_NONFINITE_UNSET ? RT_NONFINITE_REFUSE : nonfinite;
     CO_AUTOFREE uint32_t *finished = list_finished(se->server, &w.n_finished);
     w.finished = finished;

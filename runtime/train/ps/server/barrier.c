@@ -1,5 +1,5 @@
-/* The barrier: server 0 answers those who are there once nobody is left who can still come.  Runs
- * on the rpc's thread. */
+/* The barrier: server 0 answers those who are there once nobody is left who can still come.  And
+ * for whom a step waits.  Runs on the rpc's thread. */
 #include "runtime/train/ps/glog.h"
 #include "runtime/train/ps/server/server_internal.h"
 #include "runtime/train/ps/shard/step.h"
@@ -45,7 +45,7 @@ void pss_server_barrier_say(struct pss_server *s, int64_t now) {
         }
         char late[400];
         struct co_err e = {0};
-        pss_members_late(&s->members, late, sizeof(late));
+        (void)pss_members_late(&s->members, 0, late, sizeof(late));
         co_err_set(&e, CO_TIMEOUT, "barrier %llu waits for %s",
             (unsigned long long)s->members.barriers + 1, late);
         m->asks = false; /* it is at the barrier all the same */
@@ -53,13 +53,11 @@ void pss_server_barrier_say(struct pss_server *s, int64_t now) {
     }
 }
 
-/* Without this check, trainers that wait for each other would do so until their timeouts.  STEP
- * goes to all shards of all servers, a barrier only to server 0.  So server 0 sees both: it reads
- * the steps from its first shard. */
-void pss_server_check_order(struct pss_server *s) {
-    struct co_err err = {0};
+/* STEP goes to all shards of all servers, a barrier only to server 0.  So server 0 sees both: it
+ * reads the steps from its first shard.  False: nobody makes steps. */
+static bool read_steps(struct pss_server *s) {
     if (s->mode != RT_SYNC || s->over || !s->shards) {
-        return;
+        return false;
     }
     for (uint32_t i = 0; i < s->members.n; i++) {
         struct pss_member *m = &s->members.all[i];
@@ -67,9 +65,33 @@ void pss_server_check_order(struct pss_server *s) {
         m->ended = said == RPC_STEP_NO_MORE;
         m->steps = m->ended ? m->steps : said;
     }
-    if (pss_members_check_order(&s->members, s->backup, &err) < 0) {
+    return true;
+}
+
+/* Without this check, trainers that wait for each other would do so until their timeouts. */
+void pss_server_check_order(struct pss_server *s) {
+    struct co_err err = {0};
+    if (read_steps(s) && pss_members_check_order(&s->members, s->backup, &err) < 0) {
         pss_server_over(s, &err);
     }
+}
+
+/* Who asks is in that step, though the shard may not have its frame yet. */
+int pss_session_late(
+    struct pss_session *se, const struct rpc_frame *f, const Rpc__Late *l, struct co_err *err) {
+    struct pss_server *s = se->server;
+    struct pss_member *m = &s->members.all[se->trainer];
+    char late[400];
+    if (!read_steps(s) || l->step == 0) {
+        return pss_session_answer(se->stream, f->head.seq, err);
+    }
+    m->steps = m->steps < l->step ? l->step : m->steps;
+    if (!pss_members_late(&s->members, l->step, late, sizeof(late))) {
+        return pss_session_answer(se->stream, f->head.seq, err);
+    }
+    struct co_err e = {0};
+    co_err_set(&e, CO_TIMEOUT, "step %llu waits for %s", (unsigned long long)l->step, late);
+    return rpc_stream_send(se->stream, rpc_frame_error(&f->head, e.code, e.msg), err);
 }
 
 int pss_session_barrier(

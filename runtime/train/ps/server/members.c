@@ -53,6 +53,11 @@ static bool is_late(const struct pss_member *t) {
     return !t->waits && (t->state == PSS_MEMBER_ABSENT || is_awaited(t));
 }
 
+/* Whether that step does. */
+static bool is_late_for_step(const struct pss_member *t, uint64_t step) {
+    return t->state == PSS_MEMBER_ABSENT || (is_awaited(t) && !t->ended && t->steps < step);
+}
+
 bool pss_members_barrier_full(const struct pss_members *m) {
     uint32_t here = 0;
     for (uint32_t i = 0; i < m->n; i++) {
@@ -64,22 +69,25 @@ bool pss_members_barrier_full(const struct pss_members *m) {
     return here > 0;
 }
 
-void pss_members_late(const struct pss_members *m, char *ret_text, size_t size) {
+bool pss_members_late(const struct pss_members *m, uint64_t step, char *ret_text, size_t size) {
+    bool any = false;
     size_t at = (size_t)snprintf(ret_text, size, "trainer ");
     const char *comma = "";
     for (uint32_t i = 0; i < m->n; i++) {
         const struct pss_member *t = &m->all[i];
-        if (!is_late(t)) {
+        if (step > 0 ? !is_late_for_step(t, step) : !is_late(t)) {
             continue;
         }
+        any = true;
         if (at + sizeof(t->peer) + 24 > size) {
             (void)snprintf(ret_text + at, size - at, "%s...", comma);
-            return;
+            return true;
         }
         at += (size_t)snprintf(ret_text + at, size - at, "%s%u (%s)", comma, i,
             t->state == PSS_MEMBER_ABSENT ? "not here yet" : t->peer);
         comma = ", ";
     }
+    return any;
 }
 
 /* Whether steps wait for this trainer. */

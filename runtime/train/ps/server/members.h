@@ -86,9 +86,9 @@ CO_MUST_CHECK int pss_members_check_order(
 /* "trainer 1 (127.0.0.1:4711) lost: connection closed, ..." */
 void pss_member_describe(
     const struct pss_members *m, uint32_t i, int64_t now_ms, char *ret_text, size_t size);
-/* Lists those for whom the barrier waits: "trainer 1 (not here yet), 3 (127.0.0.1:4711)"; cut with
- * "...". */
-void pss_members_late(const struct pss_members *m, char *ret_text, size_t size);
+/* Lists those for whom that step waits, 0: the barrier: "trainer 1 (not here yet), 3
+ * (127.0.0.1:4711)"; cut with "...".  False: it waits for nobody. */
+bool pss_members_late(const struct pss_members *m, uint64_t step, char *ret_text, size_t size);
 /* Lists the trainers in that state: "1, 3, 4"; cut with "...". */
 void pss_members_list(
     const struct pss_members *m, enum pss_member_state state, char *ret_text, size_t size);

@@ -145,6 +145,10 @@ void pss_server_make_saver(struct pss_server *s);
 /* barrier.c: the trainer is at the barrier. */
 CO_MUST_CHECK int pss_session_barrier(
     struct pss_session *se, const struct rpc_frame *f, const Rpc__Barrier *b, struct co_err *err);
+/* barrier.c: a trainer in a step asks for whom the step waits; the answer is an error that names
+ * them, or none. */
+CO_MUST_CHECK int pss_session_late(
+    struct pss_session *se, const struct rpc_frame *f, const Rpc__Late *l, struct co_err *err);
 /* Answers all trainers at the barrier if it is full. */
 void pss_server_barrier(struct pss_server *s);
 /* A restarted server learns how many barriers the job has completed. */

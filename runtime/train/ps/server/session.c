@@ -120,6 +120,8 @@ static int do_control(struct pss_session *se, const struct rpc_frame *f, struct 
         return do_finish(se, f, err);
     case RPC__CONTROL__BODY_LEAVE:
         return do_leave(se, c->leave);
+    case RPC__CONTROL__BODY_LATE:
+        return pss_session_late(se, f, c->late, err);
     case RPC__CONTROL__BODY_PACE:
         return pss_server_pace(se, f, c->pace, err);
     default:

@@ -262,6 +262,15 @@ static inline void send_barrier_for(struct session_peer *p, uint64_t number, uin
     send_control(p, &c);
 }
 
+static inline void ask_late(struct session_peer *p, uint64_t step) {
+    Rpc__Late l = RPC__LATE__INIT;
+    l.step = step;
+    Rpc__Control c = RPC__CONTROL__INIT;
+    c.body_case = RPC__CONTROL__BODY_LATE;
+    c.late = &l;
+    send_control(p, &c);
+}
+
 static inline void send_barrier(struct session_peer *p, uint64_t number) {
     send_barrier_for(p, number, 0);
 }

@@ -245,6 +245,26 @@ static void a_barrier_says_for_whom_it_waits(void **state) {
     peer_free(q);
 }
 
+/* The connection stays. */
+static void a_step_says_for_whom_it_waits(void **state) {
+    struct session_peer *p = *state, *q = peer_new(p->server);
+    join_as(p, 0, RT_SYNC);
+    join_as(q, 1, RT_SYNC);
+    send_step(p, 1);
+    ask_late(p, 1);
+    await(p, &p->answers, 2);
+    assert_int_equal(CO_TIMEOUT, refusal(p).code);
+    assert_non_null(strstr(refusal(p).msg, "step 1 waits for trainer 1 (127.0.0.1:"));
+    send_step(q, 1);
+    await(p, &p->answers, 3);
+    await(q, &q->answers, 2);
+    p->refused = (struct co_err){0};
+    ask_late(p, 1);
+    await(p, &p->answers, 4);
+    assert_int_equal(0, refusal(p).code);
+    peer_free(q);
+}
+
 static void in_async_the_others_continue(void **state) {
     struct session_peer *p = *state;
     join_as(p, 0, RT_ASYNC);
@@ -385,6 +405,7 @@ int main(void) {
         ONE(a_second_trainer_of_one_id_is_refused_once_the_first_reports),
         ONE(a_stranger_neither_finishes_nor_leaves),
         ONE(a_barrier_says_for_whom_it_waits),
+        ONE(a_step_says_for_whom_it_waits),
         ONE(in_async_the_others_continue),
         cmocka_unit_test(a_trainer_that_never_comes_is_named),
         cmocka_unit_test(nobody_is_missed_before_the_first),
