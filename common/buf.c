@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { ASIDE_MAX = 100000 }; /* names that processes which were killed have left */
+
 void co_buf_done(struct co_buf *b) {
     free(b->data);
     b->data = NULL;
@@ -154,16 +156,30 @@ static int write_all(int fd, const char *data, size_t len) {
     return 0;
 }
 
+/* By the number of the process, which others may have in containers of their own. */
+int co_file_aside(
+    const char *path, unsigned mode, int *ret_fd, char **ret_name, struct co_err *err) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    for (unsigned n = 0;; n++) {
+        CO_AUTOFREE char *aside =
+            co_xasprintf("%.*s.%s.tmp.%d.%u", (int)(name - path), path, name, (int)getpid(), n);
+        int fd = open(aside, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+        if (fd >= 0) {
+            *ret_fd = fd;
+            *ret_name = co_steal_ptr(aside);
+            return 0;
+        }
+        if (errno != EEXIST || n == ASIDE_MAX) {
+            return co_err_errno(err, errno, "cannot create '%s'", path);
+        }
+    }
+}
+
 int co_file_write(
     const char *path, const void *data, size_t len, unsigned mode, struct co_err *err) {
-    /* A hidden name, so that a program that lists the directory meanwhile ignores the file. */
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    CO_AUTOFREE char *tmp =
-        co_xasprintf("%.*s.%s.tmp.%d", (int)(name - path), path, name, (int)getpid());
-    int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
-    if (fd < 0) {
-        return co_err_errno(err, errno, "cannot create %s", path);
-    }
+    CO_AUTOFREE char *tmp = NULL;
+    int fd;
+    CO_TRY(co_file_aside(path, mode, &fd, &tmp, err));
     int failed = write_all(fd, data, len) || fsync(fd) ? errno : 0;
     if (close(fd) && !failed) {
         failed = errno;

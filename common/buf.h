@@ -39,6 +39,11 @@ CO_MUST_CHECK int co_file_read(
 /* The same of an open file; path is for messages. */
 CO_MUST_CHECK int co_fd_read(
     int fd, const char *path, size_t max, struct co_buf *ret, struct co_err *err);
+/* Creates a file beside path, to be renamed to it once it is complete, whose name nobody else has:
+ * two that write path at a time do not share it, on two machines either.  The name is hidden, so
+ * that a program that lists the directory ignores it.  The caller frees *ret_name. */
+CO_MUST_CHECK int co_file_aside(
+    const char *path, unsigned mode, int *ret_fd, char **ret_name, struct co_err *err);
 /* Writes path atomically: temporary file in the same directory, fsync, rename. */
 CO_MUST_CHECK int co_file_write(
     const char *path, const void *data, size_t len, unsigned mode, struct co_err *err);

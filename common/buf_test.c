@@ -144,12 +144,31 @@ static void files_are_written_whole_and_read_back(void **state) {
 static void unfinished_files_are_hidden(void **state) {
     (void)state;
     CO_AUTOFREE char *path = co_xasprintf("%s/g", dir);
-    CO_AUTOFREE char *hidden = co_xasprintf("%s/.g.tmp.%d", dir, (int)getpid());
+    CO_AUTOFREE char *aside = NULL;
     struct co_err err;
-    assert_int_equal(mkdir(hidden, 0700), 0); /* in its place, nothing can be written */
-    assert_true(co_file_write(path, "x", 1, 0600, &err) < 0);
-    assert_int_equal(rmdir(hidden), 0);
+    int fd;
+    assert_int_equal(co_file_aside(path, 0600, &fd, &aside, &err), 0);
+    assert_true(strncmp(aside + strlen(dir), "/.g.", 4) == 0);
+    assert_int_equal(close(fd), 0);
+    assert_int_equal(unlink(aside), 0);
+}
+
+/* Two that write one file at a time do not share one, and what a killed one has left stays. */
+static void unfinished_files_are_nobody_elses(void **state) {
+    (void)state;
+    CO_AUTOFREE char *path = co_xasprintf("%s/g", dir);
+    CO_AUTOFREE char *first = NULL, *second = NULL;
+    CO_AUTOBUF struct co_buf b = CO_BUF(10);
+    struct co_err err;
+    int fds[2];
+    assert_int_equal(co_file_aside(path, 0600, &fds[0], &first, &err), 0);
+    assert_int_equal(write(fds[0], "old", 3), 3);
+    assert_int_equal(co_file_aside(path, 0600, &fds[1], &second, &err), 0);
+    assert_string_not_equal(first, second);
     assert_int_equal(co_file_write(path, "x", 1, 0600, &err), 0);
+    assert_int_equal(co_file_read(first, 10, &b, &err), 0);
+    assert_string_equal(b.data, "old");
+    assert_int_equal(close(fds[0]) + close(fds[1]) + unlink(first) + unlink(second), 0);
     assert_int_equal(unlink(path), 0);
 }
 
@@ -182,6 +201,7 @@ int main(void) {
         cmocka_unit_test(taking_hands_the_memory_over),
         cmocka_unit_test(files_are_written_whole_and_read_back),
         cmocka_unit_test(unfinished_files_are_hidden),
+        cmocka_unit_test(unfinished_files_are_nobody_elses),
         cmocka_unit_test(file_errors_name_the_file),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/buf.h"
 #include "common/bytes.h"
 #include "common/size.h"
 #include "runtime/train/ckpt/disk.h"
@@ -323,10 +324,11 @@ static void drop_file(FILE **f) {
     }
 }
 
-static int print_to(const struct inspect_view *v, struct inspect_export *what, const char *path,
-    struct co_err *err) {
-    CO_CLEANUP(drop_file) FILE *to = fopen(path, "we");
+static int print_to(const struct inspect_view *v, struct inspect_export *what, int fd_own,
+    const char *path, struct co_err *err) {
+    CO_CLEANUP(drop_file) FILE *to = fdopen(fd_own, "we");
     if (!to) {
+        co_close(fd_own);
         return co_err_errno(err, errno, "cannot make '%s'", path);
     }
     CO_TRY(inspect_view_print(v, what, to, err)); /* which flushes it */
@@ -336,10 +338,12 @@ static int print_to(const struct inspect_view *v, struct inspect_export *what, c
 
 static int export_text(const struct inspect_view *v, struct inspect_export *what, const char *file,
     struct co_err *err) {
-    CO_AUTOFREE char *aside = co_xasprintf("%s.new", file);
-    int rc = print_to(v, what, aside, err);
+    CO_AUTOFREE char *aside = NULL;
+    int fd;
+    CO_TRY(co_file_aside(file, 0666, &fd, &aside, err));
+    int rc = print_to(v, what, fd, aside, err);
     if (rc == 0) {
-        rc = inspect_npz_replace(file, err);
+        rc = ckpt_disk_rename(aside, file, err);
     }
     if (rc < 0) {
         (void)remove(aside);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/buf.h"
 #include "common/bytes.h"
 #include "common/crc.h"
 #include "common/size.h"
@@ -64,12 +65,9 @@ int inspect_npz_create(
     const char *path, bool single, struct inspect_npz **ret, struct co_err *err) {
     CO_CLEANUP(inspect_npz_closep) struct inspect_npz *z = co_xcalloc(1, sizeof(*z));
     z->path = co_xstrdup(path);
-    z->aside = co_xasprintf("%s.new", path);
     z->single = single;
-    z->fd = open(z->aside, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (z->fd < 0) {
-        return co_err_errno(err, errno, "cannot make '%s'", z->aside);
-    }
+    z->fd = -1;
+    CO_TRY(co_file_aside(path, 0666, &z->fd, &z->aside, err));
     *ret = co_steal_ptr(z);
     return 0;
 }
@@ -220,14 +218,6 @@ static int finish_archive(struct inspect_npz *z, struct co_err *err) {
     return put(z, end, b, sizeof(b), err);
 }
 
-int inspect_npz_replace(const char *path, struct co_err *err) {
-    const char *slash = strrchr(path, '/');
-    CO_AUTOFREE char *dir = slash == path ? co_xstrdup("/")
-                            : slash       ? co_xstrndup(path, (size_t)(slash - path))
-                                          : co_xstrdup(".");
-    return ckpt_disk_replace(dir, slash ? slash + 1 : path, err);
-}
-
 int inspect_npz_finish(struct inspect_npz *z, struct co_err *err) {
     if (!z->single) {
         CO_TRY(finish_archive(z, err));
@@ -235,7 +225,7 @@ int inspect_npz_finish(struct inspect_npz *z, struct co_err *err) {
         return co_err_errno(err, errno, "cannot write '%s'", z->aside);
     }
     CO_TRY(ckpt_disk_sync(z->fd, z->aside, err));
-    CO_TRY(inspect_npz_replace(z->path, err));
+    CO_TRY(ckpt_disk_rename(z->aside, z->path, err));
     z->done = true;
     return 0;
 }

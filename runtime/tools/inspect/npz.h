@@ -26,8 +26,6 @@ CO_MUST_CHECK int inspect_npz_add(struct inspect_npz *z, const char *name, const
 /* `at`: offset in bytes from the array's beginning. */
 CO_MUST_CHECK int inspect_npz_write(struct inspect_npz *z, uint32_t index, uint64_t at,
     const void *data, size_t len, struct co_err *err);
-/* Gives path.new, which is synced, the name path, durably.  For other files, too. */
-CO_MUST_CHECK int inspect_npz_replace(const char *path, struct co_err *err);
 /* Completes the file, syncs it and renames it to its final name. */
 CO_MUST_CHECK int inspect_npz_finish(struct inspect_npz *z, struct co_err *err);
 /* Removes an unfinished file; NULL is allowed. */

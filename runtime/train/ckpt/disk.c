@@ -149,14 +149,22 @@ int ckpt_disk_prepare(
     return rc;
 }
 
+int ckpt_disk_rename(const char *aside, const char *path, struct co_err *err) {
+    const char *slash = strrchr(path, '/');
+    CO_AUTOFREE char *dir = slash == path ? co_xstrdup("/")
+                            : slash       ? co_xstrndup(path, (size_t)(slash - path))
+                                          : co_xstrdup(".");
+    note_step();
+    if (rename(aside, path) < 0) {
+        return co_err_errno(err, errno, "cannot rename '%s' to '%s'", aside, path);
+    }
+    return ckpt_disk_sync_dir(dir, err);
+}
+
 int ckpt_disk_replace(const char *dir, const char *name, struct co_err *err) {
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, name);
     CO_AUTOFREE char *aside = co_xasprintf("%s.new", path);
-    note_step();
-    if (rename(aside, path) < 0) {
-        return co_err_errno(err, errno, "cannot rename '%s'", aside);
-    }
-    return ckpt_disk_sync_dir(dir, err);
+    return ckpt_disk_rename(aside, path, err);
 }
 
 int ckpt_disk_remove(const char *dir, const char *name, struct co_err *err) {

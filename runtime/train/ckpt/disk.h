@@ -38,6 +38,8 @@ CO_MUST_CHECK int ckpt_disk_sync_dir(const char *dir, struct co_err *err);
 CO_MUST_CHECK int ckpt_disk_prepare(
     const char *dir, const char *name, const void *data, size_t len, struct co_err *err);
 CO_MUST_CHECK int ckpt_disk_replace(const char *dir, const char *name, struct co_err *err);
+/* The second step for a file of that name, in the directory of path. */
+CO_MUST_CHECK int ckpt_disk_rename(const char *aside, const char *path, struct co_err *err);
 /* A file that does not exist counts as removed. */
 CO_MUST_CHECK int ckpt_disk_remove(const char *dir, const char *name, struct co_err *err);
 CO_MUST_CHECK int ckpt_disk_remove_dir(const char *dir, struct co_err *err);
