@@ -60,14 +60,60 @@ static uint32_t next_of_hand(struct shard_table *st) {
     return slot;
 }
 
-/* Evicts the least pushed of SAMPLE rows.  Also halves the count of one of them, so that old counts
- * fade: by the time that as many rows were evicted as the table has, every count is halved about
- * once. */
-static void evict_one(struct shard_table *st) {
+/* The rows that a push is for, by slot: what they have learned is not to be lost to its new rows.
+ */
+struct spared {
+    uint32_t *at; /* by hash; TABLE_SLOT_NONE: none */
+    size_t mask, n;
+};
+
+static void spared_done(struct spared *s) {
+    free(s->at);
+}
+
+/* Where the slot is, or would be. */
+static size_t place_of(const struct spared *s, uint32_t slot) {
+    size_t i = optim_mix64(slot) & s->mask;
+    while (s->at[i] != TABLE_SLOT_NONE && s->at[i] != slot) {
+        i = (i + 1) & s->mask;
+    }
+    return i;
+}
+
+static bool is_spared(const struct spared *s, uint32_t slot) {
+    return s->n > 0 && s->at[place_of(s, slot)] == slot;
+}
+
+/* r has its slots. */
+static struct spared spare(const struct shard_rows *r) {
+    size_t room = 2;
+    while (room < 2 * r->n) {
+        room *= 2;
+    }
+    struct spared s = {.at = co_xmalloc(room * sizeof(*s.at)), .mask = room - 1};
+    memset(s.at, 0xff, room * sizeof(*s.at));
+    for (size_t i = 0; i < r->n; i++) {
+        uint32_t slot = r->slots[i];
+        uint32_t *at = slot == TABLE_SLOT_NONE ? NULL : &s.at[place_of(&s, slot)];
+        if (at && *at != slot) {
+            *at = slot;
+            s.n++;
+        }
+    }
+    return s;
+}
+
+/* Evicts the least pushed of SAMPLE rows, of those that are not spared: there are some.  Also
+ * halves the count of one of them, so that old counts fade: by the time that as many rows were
+ * evicted as the table has, every count is halved about once. */
+static void evict_one(struct shard_table *st, const struct spared *spared) {
     uint32_t worst = TABLE_SLOT_NONE, least = UINT32_MAX;
     uint32_t fades = (uint32_t)(optim_mix64(st->evicted++) % SAMPLE);
     for (uint32_t i = 0; i < SAMPLE; i++) {
         uint32_t slot = next_of_hand(st);
+        while (is_spared(spared, slot)) {
+            slot = next_of_hand(st);
+        }
         void *head = table_store_head(st->rows, slot);
         if (table_evict_count(head) < least || worst == TABLE_SLOT_NONE) {
             worst = slot;
@@ -113,28 +159,17 @@ static size_t count_new(const struct shard_table *st, const struct shard_rows *r
     return n;
 }
 
-/* The rows of r that were evicted since they were counted: they are new ones, too. */
-static size_t count_evicted(const struct shard_table *st, const struct shard_rows *r) {
-    size_t n = 0;
-    for (size_t i = 0; i < r->n; i++) {
-        if (r->slots[i] != TABLE_SLOT_NONE && !table_store_has(st->rows, r->slots[i])) {
-            r->slots[i] = TABLE_SLOT_NONE;
-            n++;
-        }
-    }
-    return n;
-}
-
-/* Rows that the push is for are not spared; but then they come back and need room again. */
+/* A push of more rows than the table may have leaves those of this push. */
 static void evict_least(
     const struct shard_tables *t, struct shard_table *st, const struct shard_rows *r) {
     size_t want = table_store_rows(st->rows) + count_new(st, r), share = share_of(t, st);
-    size_t more = want > share ? want - share : 0;
-    while (more > 0 && table_store_rows(st->rows) > 0) {
-        for (; more > 0 && table_store_rows(st->rows) > 0; more--) {
-            evict_one(st);
-        }
-        more += count_evicted(st, r);
+    if (want <= share) {
+        return;
+    }
+    CO_CLEANUP(spared_done) struct spared spared = spare(r);
+    size_t may = table_store_rows(st->rows) - spared.n;
+    for (size_t n = want - share < may ? want - share : may; n > 0; n--) {
+        evict_one(st, &spared);
     }
 }
 
@@ -205,7 +240,7 @@ int shard_shrink(struct shard_tables *t, struct shard_table *st, const struct rp
     uint32_t slot = f->head.aux < TABLE_SLOT_NONE ? (uint32_t)f->head.aux : TABLE_SLOT_NONE;
     size_t too_many = !all && evict->kind == TABLE_EVICT_LFU ? over(t, st) : 0;
     for (; erased < too_many && erased < SHRINK_SLOTS / SAMPLE; erased++) {
-        evict_one(st);
+        evict_one(st, &(struct spared){0});
     }
     bool again = erased > 0 && erased < too_many;
     while (!again && (slot = table_store_next(st->rows, slot)) < end) {

@@ -202,6 +202,35 @@ static void lfu_keeps_what_is_pushed_often(void **unused) {
     testing_end(&w);
 }
 
+/* Not even the one that was pushed to least; and a push of more than the table may have. */
+static void lfu_spares_the_rows_of_a_push(void **unused) {
+    enum { MOST = 2 * CAPACITY };
+    uint64_t ids[MOST];
+    float g[MOST];
+    (void)unused;
+    for (uint32_t n = 2; n <= MOST; n += 33) {
+        struct testing w;
+        start(&w, NULL, "lfu:capacity=100", RT_ASYNC);
+        for (uint64_t id = 0; id < CAPACITY; id++) {
+            push(&w, id);
+            for (int k = 0; k < 3 && id > 0; k++) {
+                push(&w, id);
+            }
+        }
+        for (uint32_t i = 0; i < n; i++) { /* the first is old, the last one new */
+            ids[i] = i + 1 < n && i < CAPACITY ? i : 1000 + i;
+            g[i] = 1;
+        }
+        assert_int_equal(0, testing_push(&w, 0, ids, n, g));
+        for (uint32_t i = 0; i < n; i++) {
+            float left = ids[i] == 0 ? 5 - 2 : ids[i] < CAPACITY ? 5 - 5 : 5 - 1;
+            assert_true(testing_pull_one(&w, 0, ids[i]) == left);
+        }
+        assert_int_equal(n < CAPACITY ? CAPACITY : n, testing_count(&w, 0));
+        testing_end(&w);
+    }
+}
+
 /* An id whose row was evicted is like one that never had a row. */
 static void an_evicted_row_begins_with_its_initial_values(void **unused) {
     (void)unused;
@@ -437,6 +466,7 @@ int main(void) {
         cmocka_unit_test(lfu_rows_never_exceed_the_capacity),
         cmocka_unit_test(lfu_capacity_is_divided_among_the_shards),
         cmocka_unit_test(lfu_keeps_what_is_pushed_often),
+        cmocka_unit_test(lfu_spares_the_rows_of_a_push),
         cmocka_unit_test(an_evicted_row_begins_with_its_initial_values),
         cmocka_unit_test(a_step_leaves_out_rows_that_were_evicted),
         cmocka_unit_test(ttl_erases_what_was_not_pushed_to_for_longer),
