@@ -84,6 +84,9 @@ class Job(Owner):
                 "PADDLE_JOB_ENCRYPT": None if encrypt is None else str(int(encrypt))}
         given = {k: v for k, v in said.items() if v is not None}
         placed = servers is not None or worker is not None or server is not None
+        if placed and not servers and ((worker or 0) > 0 or (workers or 1) > 1):
+            raise ValueError(f"worker is {worker or 0} of {'some' if workers is None else workers}, but servers is {servers}: expected the "
+                             "addresses of the servers on which they share tables")
         if variables is not None:
             if given or placed:
                 raise TypeError("variables are all of the environment, expected no other argument beside them")

@@ -1293,6 +1293,22 @@ with paddlert.Server(workers=2) as s:
     assert re.fullmatch(line + line, out), out
 
 
+def test_a_worker_of_several_names_its_servers(python):
+    """Without them each would train tables of its own, as worker 0 of 1."""
+    out, = finish(python("""
+for place in ({"worker": 1}, {"worker": 1, "workers": 2}, {"worker": 0, "workers": 2}, {"worker": 1, "workers": 2, "servers": []}):
+    try:
+        print(paddlert.Job(**place).worker_num)
+    except ValueError as e:
+        print(e)
+print(paddlert.Job(worker=0, workers=1).worker_num)
+"""))
+    said = out.splitlines()
+    assert [line.partition(":")[0] for line in said] == [
+        "worker is 1 of some, but servers is None", "worker is 1 of 2, but servers is None", "worker is 0 of 2, but servers is None",
+        "worker is 1 of 2, but servers is []", "1"]
+
+
 def test_a_step_that_ends_names_who_did_not_come(python):
     """Not the servers, which wait as well."""
     out, = finish(python("""
