@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/pairs.h"
 #include "common/parse.h"
 
 #define LARGE 1e30
@@ -110,8 +111,7 @@ static const struct optim_init_kind kinds[] = {
         .params = {{"min", -1, -LARGE, LARGE, "at least"}, {"max", 1, -LARGE, LARGE, "below"}},
         .formula = "min + (max - min) u(k)", .help = "uniform"},
     {"normal", normal,
-        .params = {{"mean", 0, -LARGE, LARGE, "mean"},
-            {"std", 1, -LARGE, LARGE, "standard deviation"}},
+        .params = {{"mean", 0, -LARGE, LARGE, "mean"}, {"std", 1, 0, LARGE, "standard deviation"}},
         .formula = "mean + std n", .help = "normal"},
     {"truncated_normal", truncated_normal,
         .params = {{"mean", 0, -LARGE, LARGE, "mean"},
@@ -165,6 +165,9 @@ static int set_one(struct optim_initializer *in, const char *item, size_t len, s
 }
 
 static int set_all(struct optim_initializer *in, const char *list, struct co_err *err) {
+    if (*list && co_pairs_once(list + 1, err) < 0) {
+        return co_err_wrap(err, "initializer '%s'", in->kind->name);
+    }
     for (const char *p = list; *p;) {
         p++; /* step over the colon or comma */
         size_t n = strcspn(p, ",");
@@ -174,6 +177,10 @@ static int set_all(struct optim_initializer *in, const char *list, struct co_err
     if (in->kind->value == truncated_normal && !(in->p[2] < in->p[3])) {
         return co_err_set(err, CO_INVALID, "initializer '%s': a %g is not below b %g",
             in->kind->name, in->p[2], in->p[3]);
+    }
+    if (in->kind->value == uniform && in->p[0] > in->p[1]) {
+        return co_err_set(err, CO_INVALID, "initializer '%s': min %g is above max %g",
+            in->kind->name, in->p[0], in->p[1]);
     }
     return 0;
 }

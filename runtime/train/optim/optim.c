@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/pairs.h"
 #include "common/parse.h"
 
 #define LARGE 1e30
@@ -133,6 +134,9 @@ int optim_parse(const char *text, struct optim *ret_o, struct co_err *err) {
         o.hyper[i] = i == OPTIM_LR ? o.rule->lr : h->initial;
     }
     const char *at = text + len;
+    if (*at && co_pairs_once(at + 1, err) < 0) {
+        return co_err_wrap(err, "%s", o.rule->name);
+    }
     while (*at) {
         at++;
         len = strcspn(at, ",");

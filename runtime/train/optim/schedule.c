@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/pairs.h"
 #include "common/parse.h"
 
 #define LARGE 1e30
@@ -277,6 +278,9 @@ static int check_lists(const struct rt_schedule *s, struct co_err *err) {
 static int set_all(struct rt_schedule *s, const char *list, struct co_err *err) {
     CO_AUTOFREE char *copy = co_xstrdup(list);
     char *rest = *copy ? copy + 1 : NULL; /* behind the colon */
+    if (rest) {
+        CO_TRY(co_pairs_once(rest, err));
+    }
     for (char *item; (item = strsep(&rest, ","));) {
         CO_TRY(set_one(s, item, err));
     }

@@ -56,6 +56,8 @@ static void schedules_have_a_text_form(void **state) {
         {"cosines", "expected one of constant, exponential"},
         {"cosine:steps", "'steps' is not key=value"},
         {"cosine:steps=0", "steps"},
+        {"cosine:steps=1,steps=2", "schedule 'cosine': 'steps' is twice in "},
+        {"piecewise:at=1,values=1:2,at=2", "'at' is twice in "},
         {"cosine:gamma=1", "schedule 'cosine': there is no parameter 'gamma'"},
         {"cosine:at=1", "no parameter 'at'"},
         {"multi_step", "at is missing"},

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/pairs.h"
 #include "common/parse.h"
 
 struct param {
@@ -72,6 +73,9 @@ static int parse(const char *what, const struct policy_kind *kinds, size_t n, co
     struct table_policy policy = {.kind = (int)k};
     for (size_t i = 0; i < TABLE_POLICY_PARAMS; i++) {
         policy.p[i] = kinds[k].params[i].initial;
+    }
+    if (text[len] && co_pairs_once(text + len + 1, err) < 0) {
+        return co_err_wrap(err, "%s '%s'", what, kinds[k].name);
     }
     for (const char *p = text + len; *p;) {
         p++; /* the colon or comma */
@@ -210,8 +214,9 @@ void table_evict_save(
     }
 }
 
+/* UINT32_MAX as a float is above what fits. */
 static uint32_t whole(float x) {
-    return x > 0 && x < 4e9F ? (uint32_t)x : 0;
+    return x >= 0x1p32F ? UINT32_MAX : x > 0 ? (uint32_t)x : 0;
 }
 
 void table_evict_load(

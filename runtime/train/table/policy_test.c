@@ -25,6 +25,7 @@ static void texts_are_checked(void **state) {
         {true, "count:n=0", "n"},
         {true, "count:n=70000", "n"},
         {true, "count:m=3", "admit 'count' has no parameter 'm'"},
+        {true, "count:n=1,n=2", "admit 'count': 'n' is twice in 'n=1,n=2'"},
         {true, "count:n", "'n' is not key=value"},
         {true, "count:", "'' is not key=value"},
         {true, "counts:n=1", "admit 'counts:n=1' is not all, count, probability or show_click"},
@@ -64,6 +65,20 @@ static struct table_policy evict_of(const char *text) {
     struct table_policy p;
     assert_int_equal(0, table_evict_parse(text, &p, NULL));
     return p;
+}
+
+/* A row that was pushed to most is not the first to go after a restore. */
+static void the_count_of_lfu_is_kept(void **state) {
+    static const uint32_t counts[] = {0, 1, 1 << 24, UINT32_C(1) << 31, 4000000000, UINT32_MAX};
+    (void)state;
+    struct table_policy lfu = evict_of("lfu:capacity=10");
+    for (size_t i = 0; i < CO_ARRAY_LEN(counts); i++) {
+        uint32_t head = 7;
+        float saved;
+        table_evict_save(&lfu, &counts[i], 0, &saved);
+        table_evict_load(&lfu, &head, 0, &saved);
+        assert_int_equal(counts[i], head);
+    }
 }
 
 static void a_row_lives_as_long_as_ttl_says(void **state) {
@@ -203,6 +218,7 @@ static void what_came_long_ago_is_forgotten(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_are_checked),
+        cmocka_unit_test(the_count_of_lfu_is_kept),
         cmocka_unit_test(a_row_lives_as_long_as_ttl_says),
         cmocka_unit_test(shows_and_clicks_are_counted_and_decay),
         cmocka_unit_test(a_save_has_the_rows_of_its_mode),
