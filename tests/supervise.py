@@ -126,6 +126,16 @@ def wait_for(thread, seconds):
         thread.join(max(0.2, min(5, patience.left)))
 
 
+def ended(p):
+    """Waits for it: (exit code, seconds of processors), with those of all that it waited for."""
+    try:
+        _, status, used = os.wait4(p.pid, 0)
+    except ChildProcessError:       # `end` was first
+        return p.wait(), 0.0
+    p.returncode = os.waitstatus_to_exitcode(status)
+    return p.returncode, used.ru_utime + used.ru_stime
+
+
 def timed(cmd, seconds, env=None):
     """(exit code, output, seconds it took, seconds of processors); the code is 124 when it ran longer than it may, with its
     stacks at the end of the output.  The output goes to a file: what a program left behind may hold a pipe open for ever."""
@@ -133,7 +143,7 @@ def timed(cmd, seconds, env=None):
     with tempfile.TemporaryFile("a+b") as file:
         p = subprocess.Popen(cmd, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
                              env={**os.environ, **(env or {}), MARK: mark})
-        waiter = threading.Thread(target=lambda: usage.append(os.wait4(p.pid, 0)), daemon=True)
+        waiter = threading.Thread(target=lambda: usage.append(ended(p)), daemon=True)
         waiter.start()
         wait_for(waiter, seconds)
         stacks = ""
@@ -141,11 +151,9 @@ def timed(cmd, seconds, env=None):
             stacks = f"\n{where(family(mark))}\n"
             kill(mark)
             waiter.join()
-        _, status, used = usage[0]
-        p.returncode = os.waitstatus_to_exitcode(status)
+        code, cpu = usage[0]
         file.seek(0)
-        return (124 if late else p.returncode, file.read().decode(errors="replace") + stacks,
-                time.monotonic() - start, used.ru_utime + used.ru_stime)
+        return 124 if late else code, file.read().decode(errors="replace") + stacks, time.monotonic() - start, cpu
 
 
 def run(cmd, seconds, env=None):

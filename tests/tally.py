@@ -79,12 +79,15 @@ def took(kind, name, seconds, cpu=0.0, began=0.0):
 def times():
     """What `took` gathered, for people: the parts in the order of their beginning, then what took longest in them."""
     rows = [line.split("\t") for line in pathlib.Path(os.environ[TIMES]).read_text().splitlines()]
-    parts = sorted((float(began), float(seconds), name) for kind, name, began, seconds, _ in rows if kind == "part")
+    parts = sorted((float(began), float(seconds), float(cpu), name) for kind, name, began, seconds, cpu in rows if kind == "part")
     if parts:
-        say("minutes, from their beginning to their end; those of a second column ran beside the first:")
-    for began, seconds, name in parts:
+        say("minutes, from their beginning to their end, and of processors; those of a second column ran beside the first:")
+    for began, seconds, cpu, name in parts:
         name, lane = name.rsplit(" ", 1)
-        say(f"  {'':{28 * int(lane)}}{name:14}{began / 60:5.1f} - {(began + seconds) / 60:4.1f}")
+        say(f"  {'':{36 * int(lane)}}{name:14}{began / 60:5.1f} - {(began + seconds) / 60:4.1f} {cpu / 60:6.1f}")
+    if parts:
+        had = os.cpu_count() * max(began + seconds for began, seconds, *_ in parts)
+        say(f"  processors were used for {sum(cpu for _, _, cpu, _ in parts) / 60:.1f} of {had / 60:.1f} minutes")
     longest = sorted(((float(seconds), float(cpu), kind, name) for kind, name, _, seconds, cpu in rows if kind != "part"), reverse=True)
     if longest:
         say("what took longest, in seconds, and of processors:")

@@ -13,6 +13,7 @@ import pytest
 import programs
 import rig
 import supervise
+import tally
 from deadline import Deadline
 from install import ROOT
 
@@ -105,6 +106,26 @@ def test_lanes_that_want_one_virtual_environment_make_it_once(tmp_path):
 def test_minutes_are_printed_by_part(tmp_path):
     _, out = of_run(tmp_path, "echo 1..1; echo ok 1 - fine", "unit")
     assert re.search(r"what took longest, in seconds, and of processors:\n +\d+\.\d .* unit: \S*some_test\n", out)
+
+
+COMPUTES = "python3 -c 'import time\nwhile time.process_time() < .5: pass'; true"
+
+
+def test_processors_are_counted_with_those_of_who_is_started():
+    p = subprocess.Popen(["sh", "-c", COMPUTES])
+    code, cpu = supervise.ended(p)
+    assert code == p.returncode == 0 and 0.5 <= cpu < 5
+    assert supervise.ended(p) == (0, 0.0)       # somebody was first
+
+
+def test_the_minutes_of_processors_are_printed_by_target(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("TESTS_TIMES", str(tmp_path / "times"))
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    tally.took("part", "unit 0", 600, 900, 0)
+    tally.took("part", "check 1", 300, 60, 60)
+    tally.times()
+    said = capsys.readouterr().out
+    assert re.search(r"^  unit +0\.0 - 10\.0 +15\.0\n {30,}check +1\.0 -  6\.0 +1\.0\n  processors were used for 16\.0 of 20\.0 minutes\n", said, re.M), said
 
 
 def test_all_tests_of_a_program_run_in_some_part():
