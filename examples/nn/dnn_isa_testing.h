@@ -19,6 +19,7 @@
 
 #include "common/isa_testing.h"
 #include "common/mem.h"
+#include "common/tsan.h"
 
 struct nn_isa {
     const char *name;  /* of the test */
@@ -38,11 +39,6 @@ static const struct nn_isa nn_isas[] = {
         dnnl_cpu_isa_avx512_core_amx},
 };
 
-#ifdef __SANITIZE_THREAD__
-enum { NN_ISA_NONE = true };
-#else
-enum { NN_ISA_NONE = false };
-#endif
 enum { NN_ISA_UNUSED = 77 };
 
 struct nn_isa_run {
@@ -81,7 +77,7 @@ static inline int nn_isa_tests(int (*group)(void)) {
     struct CMUnitTest tests[CO_ARRAY_LEN(nn_isas)];
     struct nn_isa_run runs[CO_ARRAY_LEN(nn_isas)];
 
-    if (NN_ISA_NONE) {
+    if (CO_TSAN) {
         return 0;
     }
     for (size_t i = 0; i < CO_ARRAY_LEN(nn_isas); i++) {

@@ -18,6 +18,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/ports_testing.h"
+#include "common/tsan.h"
 #include "examples/nn/nn_testing.h"
 #include "examples/resnet50/ckpt.h"
 #include "examples/resnet50/trainer.h"
@@ -508,11 +509,7 @@ static void an_epoch_that_has_become_shorter_ends(void **state) {
 
 /* Reading a checkpoint starts threads in this process, and ThreadSanitizer supports no fork after
  * that: with it one test forks. */
-#ifdef __SANITIZE_THREAD__
-enum { FORKS_AGAIN = 0 };
-#else
-enum { FORKS_AGAIN = 1 };
-#endif
+enum { FORKS_AGAIN = !CO_TSAN };
 
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

@@ -17,7 +17,7 @@ enum { PARTING_MS = 300, HELD_MS = 10000 };
 
 static const char method[] = "/paddlert.Ps/Stream";
 
-#ifdef RPC_TSAN
+#if CO_TSAN
 /* ThreadSanitizer does not see the atomics and locks of libraries that were built without it (gRPC,
  * absl, upb), so accesses inside them are ignored. Our side is marked by hand (rpc_internal.h) and
  * checked. */

@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "common/tsan.h"
 #include "runtime/net/acceptor.h"
 #include "runtime/train/rpc/relay.h"
 #include "runtime/train/rpc/rpc.h"
@@ -21,14 +22,7 @@
 
 /* gRPC passes work between threads by atomics that ThreadSanitizer does not see, because the
  * library is built without it. So we mark what enters gRPC and what comes out of it. */
-#if defined(__SANITIZE_THREAD__)
-#define RPC_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define RPC_TSAN 1
-#endif
-#endif
-#ifdef RPC_TSAN
+#if CO_TSAN
 void __tsan_acquire(void *addr);
 void __tsan_release(void *addr);
 #define RPC_HAND_OVER(p) __tsan_release(p)
