@@ -60,7 +60,7 @@ nightly:
 	    train/ps/client/disk_test tools/inspect/disk_test)
 	@COLL_HUGE=1 RETURN_ALL=1 KILLS_ALL=1 SIM_ALL=1 tests/run unit $(addprefix $(BUILD)/test/runtime/train/, \
 	    coll/calls_test ps/client/return_test ps/client/checkpoint_kill_test) $(BUILD)/san/test/operator/plan/sim_test
-	@tests/run targets "unit check-all san tsan integration integration-plain e2e paddle-test paddle-pods python-test \
+	@CASES_ALL=1 tests/run targets "unit check-all san tsan integration integration-plain e2e paddle-test paddle-pods python-test \
 	    python-pods tensorboard-test nccl-test gpu-test qemu-test fuzz hunt chaos soak soak-ps mutants"
 
 ## unit: cmocka programs beside the code, as shipped

@@ -6,12 +6,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/cases_testing.h"
 #include "runtime/train/ps/client/link_internal.h"
 
 /* GROWS_MAX: rows of 5 MiB, frames in flight (an eighth of the budget), what gRPC reads ahead of
  * the server (16 MiB) and keeps for each connection.  Without a bound it is more than a gigabyte.
  */
-enum { TRAINERS = 32, WIDTH = 64, BATCH = 20000, TIMES = 6, WAIT_MS = 120000 };
+enum { TRAINERS = 32, WIDTH = 64, BATCH = 20000, TIMES = 6, TIMES_SANITIZED = 2 };
+enum { WAIT_MS = 120000 };
 enum { BUDGET = 64 << 20, GROWS_MAX = 96 << 20 };
 
 static const struct rt_table_spec one[] = {
@@ -105,14 +107,15 @@ static void *flood(void *arg) {
         psc_unlock(c);
     }
     (void)pthread_barrier_wait(t->meet); /* all are here, and the server is measured */
-    for (int k = 0; k < TIMES; k++) {
+    uint32_t times = co_test_cases(TIMES, TIMES_SANITIZED);
+    for (uint32_t k = 0; k < times; k++) {
         must(rt_push_sparse(c, 0, ids, BATCH, g, &err));
     }
     struct rt_call *calls[2 * TIMES];
-    for (int k = 0; k < 2 * TIMES && t->obeys; k++) {
+    for (uint32_t k = 0; k < 2 * times && t->obeys; k++) {
         must(psc_pull_rows_start(c, 0, ids, BATCH, g, &calls[k], &err));
     }
-    for (int k = 0; k < 2 * TIMES && t->obeys; k++) {
+    for (uint32_t k = 0; k < 2 * times && t->obeys; k++) {
         must(psc_pull_rows_wait(calls[k], &err));
     }
     must(rt_flush(c, &err));

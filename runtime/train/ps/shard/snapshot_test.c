@@ -25,6 +25,7 @@
 #include "runtime/train/ps/shard/part.h"
 #include "runtime/train/ps/shard/snapshot.h"
 #include "common/bytes.h"
+#include "common/cases_testing.h"
 
 enum { IDS = 6000, DIM = 64, SIZE = 100000, DEADLINE_MS = 60000, MEMORY = 1 << 20 };
 
@@ -275,7 +276,8 @@ static void assert_state(const struct world *w, const struct state *want, const 
 
 /* Rows change between the slices; some checkpoints are given up in the middle. */
 static void instants(bool cold) {
-    for (uint64_t seed = 1; seed <= (cold ? 5 : 12); seed++) {
+    uint64_t seeds = cold ? co_test_cases(5, 2) : co_test_cases(12, 4);
+    for (uint64_t seed = 1; seed <= seeds; seed++) {
         struct world *w = co_xcalloc(1, sizeof(*w));
         struct state *at = co_xcalloc(1, sizeof(*at));
         world_start(w, seed, 0, cold);
