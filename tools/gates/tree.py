@@ -70,8 +70,8 @@ class Tree:
         return [[cell.strip() for cell in row.split("|")] for row in rows if not re.match(r" *(---|folder\b|header\b|word\b)", row)]
 
     def changed(self, names):
-        """Those to analyse: changed ones, and those that include a changed header of their own folder.  At most CHECK_FILES (150), those
-        with the most changed lines: a name that changes everywhere would cost hours."""
+        """Those to analyse: changed ones, and those that include a changed header of their own folder.  At most CHECK_FILES (60), those
+        with the most changed lines: a name that changes everywhere would cost an hour."""
         base = None if self.everything else self.base()
         if not base:
             return names
@@ -85,7 +85,7 @@ class Tree:
         chosen = [n for n in names if n in changed or
                   any(h in changed and os.path.dirname(h) == os.path.dirname(n)
                       for h in re.findall(r'^#include "([^"]*)"', self.text(n), re.M))]
-        return sorted(chosen, key=lambda n: -changed.get(n, 0))[:int(os.environ.get("CHECK_FILES", "150"))]
+        return sorted(chosen, key=lambda n: -changed.get(n, 0))[:int(os.environ.get("CHECK_FILES", "60"))]
 
     def base(self):
         if given := os.environ.get("CHECK_BASE"):
