@@ -48,7 +48,7 @@ static const char *other_format(const void *bytes, size_t n) {
 
 /*     bytes  | behind us | unread ...... |      |
  *            0           at              used   RAW_SIZE */
-struct window {
+struct source_window {
     unsigned char *bytes;
     size_t at, used;
 };
@@ -60,7 +60,7 @@ struct co_source {
     bool between; /* gzip: at the end of a member; another may follow */
     bool begun;   /* gzip: something is unpacked, and no other format */
     z_stream z;
-    struct window raw, text; /* text: gzip, what was unpacked */
+    struct source_window raw, text; /* text: gzip, what was unpacked */
 };
 
 void co_source_close(struct co_source *s) {
@@ -99,12 +99,12 @@ static int bytes_read(
     return 0;
 }
 
-static size_t unread(const struct window *w) {
+static size_t unread(const struct source_window *w) {
     return w->used - w->at;
 }
 
 /* Adds what `get` gives behind the unread bytes; *ret_more false: nothing follows. */
-static int window_fill(struct co_source *s, struct window *w,
+static int window_fill(struct co_source *s, struct source_window *w,
     int (*get)(struct co_source *s, void *ret, size_t room, size_t *ret_n, struct co_err *err),
     bool *ret_more, struct co_err *err) {
     size_t n = 0;
@@ -313,7 +313,7 @@ int co_source_open(const char *path, uint64_t offset, bool first, struct co_sour
 
 /* The carriage returns at the end of the unread bytes of which only what follows says whether they
  * end lines: two at most. */
-static size_t undecided(const struct window *w) {
+static size_t undecided(const struct source_window *w) {
     size_t n = 0;
 
     while (n < RETURNS && n < unread(w) && w->bytes[w->used - 1 - n] == '\r') {
@@ -324,7 +324,7 @@ static size_t undecided(const struct window *w) {
 
 /* Whether the carriage return there belongs to a newline behind it: one of Windows, or two where
  * such a file was written as text once more. */
-static bool has_newline(const struct window *w, size_t at) {
+static bool has_newline(const struct source_window *w, size_t at) {
     for (size_t n = 0; n < RETURNS && at < w->used && w->bytes[at] == '\r'; n++) {
         at++;
     }
@@ -332,7 +332,7 @@ static bool has_newline(const struct window *w, size_t at) {
 }
 
 /* Makes newlines of the carriage returns among the next n bytes that end lines by themselves. */
-static void returns_end(struct window *w, size_t n) {
+static void returns_end(struct source_window *w, size_t n) {
     unsigned char *from = w->bytes + w->at, *end = from + n, *at = from;
 
     for (; (at = memchr(at, '\r', (size_t)(end - at))); at++) {
@@ -341,7 +341,7 @@ static void returns_end(struct window *w, size_t n) {
 }
 
 int co_source_read(struct co_source *s, void *ret, size_t room, size_t *ret_n, struct co_err *err) {
-    struct window *w = s->packed ? &s->text : &s->raw;
+    struct source_window *w = s->packed ? &s->text : &s->raw;
     bool more = true;
 
     while (more && unread(w) == undecided(w)) {

@@ -40,6 +40,7 @@ static int make_dir(const struct job *j, const char *dir, struct co_err *err) {
  * system without locks has nobody's. */
 static bool is_claimed(const char *dir, int *ret_claim) {
     *ret_claim = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    /* no wait: LOCK_NB */
     return *ret_claim >= 0 && flock(*ret_claim, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
 }
 
