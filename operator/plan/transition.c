@@ -12,7 +12,7 @@
  * if there is one replica, whose node is lost. */
 enum { UNREPORTED_MAX = 600 };
 
-static const struct row {
+static const struct state_row {
     const char *reason, *condition, *value;
     bool restart; /* stays True over several restarts; restartTime says when it was decided */
 } rows[] = {
@@ -31,7 +31,7 @@ static const struct row {
     {"StaleAddress", "StaleAddress", "True"},
 };
 
-static const struct row *find_row(const char *reason) {
+static const struct state_row *find_row(const char *reason) {
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         if (strcmp(rows[i].reason, reason) == 0) {
             return &rows[i];
@@ -40,7 +40,7 @@ static const struct row *find_row(const char *reason) {
     return NULL;
 }
 
-static int64_t time_of(const struct row *row, const json_t *status, const json_t *condition) {
+static int64_t time_of(const struct state_row *row, const json_t *status, const json_t *condition) {
     int64_t restart = co_time_of(co_json_str(status, "restartTime"));
     return row->restart && restart
                ? restart - json_integer_value(json_object_get(status, "backoffSeconds"))
@@ -51,7 +51,7 @@ static int64_t time_of(const struct row *row, const json_t *status, const json_t
  * is the end of the second, since the cause was reported before; later Events get higher numbers.
  */
 static uint64_t make_id(
-    const struct api_job *job, const json_t *status, const struct row *row, int64_t at) {
+    const struct api_job *job, const json_t *status, const struct state_row *row, int64_t at) {
     enum { SECOND = 1000000000, ROW = 10000000 };
     uint64_t attempt = (uint64_t)json_integer_value(json_object_get(status, "attempt"));
     uint64_t own = (co_hash_str(job->uid) + attempt) % ROW;
@@ -61,7 +61,7 @@ static uint64_t make_id(
 
 bool plan_transition_of(const struct api_job *job, const json_t *status, const char *reason,
     struct plan_transition *ret) {
-    const struct row *row = find_row(reason);
+    const struct state_row *row = find_row(reason);
     const json_t *c = row ? plan_condition_in(status, row->condition) : NULL;
     int64_t at = c ? time_of(row, status, c) : 0;
     if (!at || !co_streq(co_json_str(c, "status"), row->value)) {
