@@ -485,11 +485,8 @@ static void on_data(void *arg, const char *data, size_t len) {
     int rc = proto ? kube_proto_feed(&w->events, KUBE_EVENT_MAX, data, len, on_event, w, &err)
                    : kube_frame_feed(&w->frame, data, len, on_line, w, &err);
     if (rc < 0) {
-        /* An event that cannot be read: relist, as resuming after it would lose it silently. */
-        co_err_wrap(&err, "watch %s", w->opts.type->plural);
-        stop_stream(w);
-        forget_version(w);
-        pause_after(w, &err, -1);
+        forget_version(w); /* relist: resuming after this event would lose it silently */
+        (void)bad_line(w, &err);
     }
     (void)leave_callback(w);
 }

@@ -121,19 +121,24 @@ static void end(struct cluster *c, int code) {
 }
 
 /* Asks the failed host for the last lines of its log; then all hosts are stopped. */
+static void end_with_tail(
+    struct cluster *c, struct cluster_ssh_session *s, const char *log, int code) {
+    char ask[64];
+    (void)snprintf(ask, sizeof(ask), "tail %s 20\n", log);
+    c->stopping = true;
+    c->failing = s;
+    c->code = code;
+    cluster_ssh_session_send(s, ask);
+    wait_for(c, TAIL_MS, stop_all);
+}
+
 static void fail(struct cluster *c, struct cluster_ssh_session *s, const char *log, int code) {
     if (c->stopping) {
         return;
     }
-    c->stopping = true;
-    c->failing = s;
-    c->code = code ? code : 1;
-    char ask[64];
-    (void)snprintf(ask, sizeof(ask), "tail %s 20\n", log);
     say("node %zu (%s): %s ended with exit code %d; last lines of %s/log/%s.log:", s->index,
         s->host->name, strcmp(log, "train") == 0 ? "the trainer" : "the server", code, c->dir, log);
-    cluster_ssh_session_send(s, ask);
-    wait_for(c, TAIL_MS, stop_all);
+    end_with_tail(c, s, log, code ? code : 1);
 }
 
 /* ---- output of hosts -------------------------------------------------------------------- */
@@ -150,11 +155,7 @@ static void no_server(struct cluster *c) {
             }
             say("node %zu (%s): no server on port %lld within %.0f s", i, s->host->name,
                 (long long)c->conf->port, (double)c->options->ready_ms / 1000);
-            c->stopping = true;
-            c->failing = s;
-            c->code = 1;
-            cluster_ssh_session_send(s, "tail server 20\n");
-            wait_for(c, TAIL_MS, stop_all);
+            end_with_tail(c, s, "server", 1);
         }
     }
 }
