@@ -25,8 +25,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/flag.h"
 #include "bench/endpoints.h"
+#include "common/flag.h"
 #include "common/mem.h"
 #include "common/parse.h"
 #include "runtime/rt.h"

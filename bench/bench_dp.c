@@ -20,8 +20,8 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "common/flag.h"
 #include "bench/endpoints.h"
+#include "common/flag.h"
 #include "common/mem.h"
 #include "runtime/rt.h"
 

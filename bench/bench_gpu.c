@@ -14,8 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/flag.h"
 #include "bench/endpoints.h"
+#include "common/flag.h"
 #include "runtime/rt.h"
 
 enum { WARM = 5, CALLS = 20, SKIPPED = 77 };

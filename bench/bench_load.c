@@ -4,14 +4,14 @@
  *
  * Standard input has one request per line, "POST|PATCH|DELETE PATH [BODY]".  The clock starts when
  * all lines have been read.  Prints one line of JSON. */
-#include "common/flag.h"
-#include "common/log.h"
-#include "operator/kube/client.h"
-
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "common/flag.h"
+#include "common/log.h"
+#include "operator/kube/client.h"
 
 struct line {
     struct load *load;

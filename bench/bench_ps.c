@@ -22,8 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/flag.h"
 #include "bench/endpoints.h"
+#include "common/flag.h"
 #include "runtime/rt.h"
 
 enum {

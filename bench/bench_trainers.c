@@ -18,8 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/flag.h"
 #include "bench/endpoints.h"
+#include "common/flag.h"
 #include "runtime/rt.h"
 
 enum { IDS = 26, DIM = 10, KEYS = 50000, TICK_MS = 20, TRAINERS_MAX = 1024, STACK = 256 << 10 };

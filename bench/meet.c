@@ -6,14 +6,14 @@
  *
  * Commands on stdin, one letter per line: d done, r restart, l leave normally, f fail, s stop was
  * requested. */
-#include "common/loop.h"
-#include "common/parse.h"
-#include "runtime/launch/rendezvous/rendezvous.h"
-
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+#include "common/loop.h"
+#include "common/parse.h"
+#include "runtime/launch/rendezvous/rendezvous.h"
 
 struct node {
     struct rdzv *m;

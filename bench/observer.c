@@ -2,15 +2,15 @@
  * "SECONDS pod|job NAME PHASE", with seconds of CLOCK_MONOTONIC and the phase "gone" for a deleted
  * object.  The line "SECONDS sync - -" says that both watches have begun.  Runs until it is killed.
  */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "common/flag.h"
 #include "common/log.h"
 #include "common/map.h"
 #include "operator/api/child.h"
 #include "operator/kube/watch.h"
-
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
 
 struct feed {
     const char *kind;

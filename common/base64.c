@@ -1,10 +1,11 @@
 /* Base64 by GnuTLS, which the project links anyway. */
 #include "common/base64.h"
 
-#include <gnutls/gnutls.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+
+#include <gnutls/gnutls.h>
 
 /* GnuTLS takes pointers to non-const data, but only reads. */
 static gnutls_datum_t datum_of(const void *data, size_t len) {

@@ -1,9 +1,10 @@
 #include "common/base64.h"
 
-#include <stdarg.h>
 #include <setjmp.h>
+#include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
+
 #include <cmocka.h>
 
 static void text_and_bytes(void **state) {

@@ -4,10 +4,10 @@
  */
 #pragma once
 
+#include <stdint.h>
+
 #include "common/err.h"
 #include "common/mem.h"
-
-#include <stdint.h>
 
 struct co_buf {
     char *data; /* owned; NULL until something was added */

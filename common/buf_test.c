@@ -1,12 +1,13 @@
 #include "common/buf.h"
 
-#include <stdarg.h>
-#include <setjmp.h>
 #include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
 #include <cmocka.h>
 
 static void adding_terminates_and_grows(void **state) {

@@ -1,13 +1,14 @@
 /* Self-signed certificates by GnuTLS. */
 #include "common/cert.h"
 
-#include "common/mem.h"
+#include <string.h>
+#include <time.h>
 
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
-#include <string.h>
-#include <time.h>
+
+#include "common/mem.h"
 
 enum { YEAR_S = 365 * 24 * 3600, HOUR_S = 3600, SERIAL_BYTES = 16 };
 

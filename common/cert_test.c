@@ -1,11 +1,12 @@
 #include "common/cert.h"
 
-#include "common/mem.h"
-
-#include <stdarg.h>
 #include <setjmp.h>
+#include <stdarg.h>
 #include <string.h>
+
 #include <cmocka.h>
+
+#include "common/mem.h"
 
 static void each_certificate_is_another_one(void **state) {
     (void)state;

@@ -5,16 +5,17 @@
  * Every failure ends in DOWN, with the cause in err. */
 #include "common/conn.h"
 
-#include "common/buf.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
-#include <gnutls/gnutls.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
 #include <sys/socket.h>
+
+#include <gnutls/gnutls.h>
+
+#include "common/buf.h"
 
 enum {
     OUT_MAX = 4 * 1024 * 1024,

@@ -1,5 +1,3 @@
-#include "common/conn.h"
-
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -11,6 +9,8 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#include "common/conn.h"
 
 /* This program's resolver: every name has these addresses. */
 enum { ADDRESSES = 2 };

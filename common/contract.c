@@ -1,11 +1,12 @@
 /* Lookup and validation of contract variables, and the reference page; the rows are in
  * contract_rows.c. */
 #include "common/contract.h"
-#include "common/parse.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "common/parse.h"
 
 enum { ELEMENT_MAX = 255, LIST_BYTES_MAX = 1 << 20 };
 

@@ -9,10 +9,10 @@
  * thread. */
 #pragma once
 
-#include "common/buf.h"
-
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "common/buf.h"
 
 enum {
     CO_PORT_BASE = 36000, /* a job's port in Service mode; else the first of the range */

@@ -1,10 +1,9 @@
 /* Reading variables from the process's environment.  What people write into a file or a Secret
  * often ends with a newline, and Kubernetes adds variables of its own. */
-#include "common/contract.h"
-
 #include <pthread.h>
 #include <string.h>
 
+#include "common/contract.h"
 #include "common/mem.h"
 
 static bool is_blank(char c) {

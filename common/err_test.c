@@ -1,10 +1,11 @@
 #include "common/err.h"
 
-#include <stdarg.h>
-#include <setjmp.h>
 #include <errno.h>
 #include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <string.h>
+
 #include <cmocka.h>
 
 static void setting_returns_the_code_and_keeps_one_line(void **state) {

@@ -1,14 +1,14 @@
 /* Parsing of flags by their table; help texts and Markdown from the same table. */
 #include "common/flag.h"
 
-#include "common/mem.h"
-#include "common/near.h"
-#include "common/parse.h"
-
 #include <assert.h>
 #include <float.h>
 #include <inttypes.h>
 #include <string.h>
+
+#include "common/mem.h"
+#include "common/near.h"
+#include "common/parse.h"
 
 enum { NAME_MAX_ = 64, HELP_COLUMN = 34, HELP_WIDTH = 98 };
 

@@ -7,11 +7,11 @@
  * rows: nothing is allocated. */
 #pragma once
 
-#include "common/err.h"
-
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+
+#include "common/err.h"
 
 enum co_flag_type {
     CO_FLAG_STR,      /* value: const char ** */

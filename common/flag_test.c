@@ -1,11 +1,12 @@
 #include "common/flag.h"
 
-#include "common/mem.h"
-
-#include <stdarg.h>
 #include <setjmp.h>
+#include <stdarg.h>
 #include <string.h>
+
 #include <cmocka.h>
+
+#include "common/mem.h"
 
 static struct {
     const char *name, *empty;

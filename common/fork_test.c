@@ -1,15 +1,15 @@
 /* What a forked child must leave alone says so there, and nowhere else. */
+#include "common/fork.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/fork.h"
+#include <cmocka.h>
 
 static struct co_fork early, late, gone;
 static int notified;

@@ -1,5 +1,7 @@
 /* Tests what the processor has against what the kernel says of it, and that less can be asked for.
  * The variable is read once, so each value has a process of its own. */
+#include "common/isa.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +14,6 @@
 
 #include <cmocka.h>
 
-#include "common/isa.h"
 #include "common/isa_testing.h"
 
 static const char *name;

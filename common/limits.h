@@ -2,9 +2,9 @@
  * above it, allows (cgroups version 2, and 1), and of the cores that it may run on. */
 #pragma once
 
-#include "common/err.h"
-
 #include <stdint.h>
+
+#include "common/err.h"
 
 /* root: of /proc and /sys; "" outside of tests.  A file that is there and cannot be read, or has
  * an unknown form, limits nothing: ret_unread, which may be NULL, names the first such file.

@@ -1,16 +1,16 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "common/limits.h"
 
 #include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/limits.h"
+#include <cmocka.h>
+
 #include "common/mem.h"
 
 static uint32_t cores(void) {

@@ -1,10 +1,6 @@
 /* Listening sockets, on one address or dual-stack on all. */
 #include "common/listen.h"
 
-#include "common/loop.h"
-#include "common/parse.h"
-#include "common/port_holder.h"
-
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -12,6 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+
+#include "common/loop.h"
+#include "common/parse.h"
+#include "common/port_holder.h"
 
 enum { BACKLOG = 1024 };
 

@@ -1,10 +1,10 @@
 /* Opens listening TCP sockets. */
 #pragma once
 
+#include <stdint.h>
+
 #include "common/err.h"
 #include "common/mem.h"
-
-#include <stdint.h>
 
 /* addr: "0.0.0.0:8080", "[::1]:8080", "localhost:8080"; ":8080" is all families in one socket; port
  * 0 is any.  The caller owns the socket, which is non-blocking and CLOEXEC.  CO_UNAVAILABLE: the

@@ -1,9 +1,6 @@
 /* Formats log lines in a buffer on the stack and writes each with one write(2). */
 #include "common/log.h"
 
-#include "common/mem.h"
-#include "common/utf8.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -12,6 +9,9 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "common/mem.h"
+#include "common/utf8.h"
 
 enum { LINE_MAX_BYTES = 4096, BARE_MAX_BYTES = 512 };
 

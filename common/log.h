@@ -7,10 +7,10 @@
  * one write(2).  Level and format are process-wide, set once by main. */
 #pragma once
 
-#include "common/err.h"
-
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "common/err.h"
 
 enum co_log_level { CO_LOG_ERROR, CO_LOG_WARN, CO_LOG_INFO, CO_LOG_DEBUG };
 enum co_log_format { CO_LOG_LOGFMT, CO_LOG_JSON };

@@ -1,15 +1,15 @@
-#include "common/log_testing.h"
-
-#include "common/mem.h"
-
-#include <stdarg.h>
-#include <setjmp.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
+
 #include <cmocka.h>
+
+#include "common/log_testing.h"
+#include "common/mem.h"
 
 /* The line without its time; fails when there is no single line. */
 static const char *line(void) {

@@ -1,6 +1,4 @@
 /* DNS lookups in threads, for connections on the loop. */
-#include "common/conn.h"
-
 #include <errno.h>
 #include <netdb.h>
 #include <pthread.h>
@@ -8,6 +6,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
+
+#include "common/conn.h"
 
 /* Threads that wait for the resolver at a time.  While it does not answer, each attempt of a caller
  * that tries again leaves some behind. */

@@ -1,5 +1,3 @@
-#include "common/conn.h"
-
 #include <netdb.h>
 #include <semaphore.h>
 #include <setjmp.h>
@@ -9,6 +7,8 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#include "common/conn.h"
 
 /* This program's resolver: it knows "there", and answers for "slow" when it is let. */
 static sem_t let, freed;

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <string.h>
 #include <time.h>
+
 #include <uv.h>
 
 /* What timers, polls and signals have in common.  libuv needs the memory of a handle until its

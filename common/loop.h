@@ -3,12 +3,12 @@
  * loop, except co_loop_post.  Callbacks never run inside the call that armed them. */
 #pragma once
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/mem.h"
-
-#include <stdbool.h>
-#include <stdint.h>
 
 struct co_loop;
 struct co_timer;

@@ -1,14 +1,15 @@
 #include "common/loop.h"
 
-#include <stdarg.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <signal.h>
 #include <poll.h>
 #include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
 #include <cmocka.h>
 
 /* What callbacks did, in order, as letters. */

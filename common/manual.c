@@ -2,10 +2,10 @@
  * added. */
 #include "common/manual.h"
 
-#include "common/mem.h"
-
 #include <ctype.h>
 #include <string.h>
+
+#include "common/mem.h"
 
 /* ---- what is printed ---------------------------------------------------------------------- */
 

@@ -8,10 +8,10 @@
  * Texts are borrowed and must outlive it: they are those of the code.  One thread. */
 #pragma once
 
-#include "common/flag.h"
-
 #include <stddef.h>
 #include <stdio.h>
+
+#include "common/flag.h"
 
 enum { CO_MANUAL_NAMES = 8 };
 

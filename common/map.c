@@ -1,9 +1,9 @@
 /* Chained hash tables that double when they are full. */
 #include "common/map.h"
 
-#include "common/mem.h"
-
 #include <string.h>
+
+#include "common/mem.h"
 
 uint64_t co_hash(const void *data, size_t len) {
     const unsigned char *p = data;

@@ -7,9 +7,9 @@
 /* clang-format on */
 #include "common/map.h"
 
-#include "common/mem.h"
-
 #include <stdio.h>
+
+#include "common/mem.h"
 
 static void set_get_replace_remove(void **state) {
     (void)state;

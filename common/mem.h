@@ -4,9 +4,9 @@
  * from a spec, a file or a peer goes through co_try_alloc with a stated cap.  Thread-safe. */
 #pragma once
 
-#include "common/err.h"
-
 #include <stdlib.h>
+
+#include "common/err.h"
 
 #define CO_CLEANUP(fn) __attribute__((cleanup(fn)))
 

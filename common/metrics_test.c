@@ -1,10 +1,11 @@
 #include "common/metrics.h"
 
-#include <stdarg.h>
-#include <setjmp.h>
 #include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <string.h>
 #include <time.h>
+
 #include <cmocka.h>
 
 static const char *const results[] = {"ok", "fai\"led\\\n", NULL};

@@ -1,8 +1,6 @@
 /* Parsers of numbers, booleans, durations, endpoints and times. */
 #include "common/parse.h"
 
-#include "common/mem.h"
-
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
@@ -11,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+
+#include "common/mem.h"
 
 /* Quotes in messages are cut, since a value may be a whole file. */
 #define QUOTED "\"%.100s\""

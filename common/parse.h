@@ -3,10 +3,10 @@
  * ("--port", "PADDLE_TRAINER_ID").  Pure; errors are CO_INVALID. */
 #pragma once
 
-#include "common/err.h"
-
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "common/err.h"
 
 CO_MUST_CHECK int co_parse_i64(
     const char *what, const char *s, int64_t min, int64_t max, int64_t *ret, struct co_err *err);

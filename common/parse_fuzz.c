@@ -1,10 +1,11 @@
 /* Any text: what is accepted lies in the range asked for and formats back. */
-#include "common/mem.h"
 #include "common/parse.h"
 
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "common/mem.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,13 +1,14 @@
 #include "common/parse.h"
 
-#include "common/mem.h"
-
-#include <stdarg.h>
-#include <setjmp.h>
 #include <float.h>
 #include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <string.h>
+
 #include <cmocka.h>
+
+#include "common/mem.h"
 
 static void integers_are_read_whole_and_in_range(void **state) {
     (void)state;

@@ -6,11 +6,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
+
+#include <cmocka.h>
 
 #include "common/mem.h"
 

@@ -1,9 +1,10 @@
 /* Proofs by HMAC-SHA256, from GnuTLS. */
 #include "common/proof.h"
 
+#include <string.h>
+
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
-#include <string.h>
 
 #include "common/mem.h"
 

@@ -1,13 +1,12 @@
+#include "common/proof.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
-#include "common/proof.h"
+#include <cmocka.h>
 
 /* Python: hmac.new(b"purpose secret", b"what was said", "sha256").digest() */
 static void a_proof_is_the_hmac_that_others_compute(void **state) {

@@ -2,9 +2,10 @@
 #include "common/tls.h"
 
 #include <errno.h>
-#include <gnutls/gnutls.h>
 #include <string.h>
 #include <sys/socket.h>
+
+#include <gnutls/gnutls.h>
 
 #include "common/buf.h"
 #include "common/mem.h"

@@ -1,18 +1,18 @@
 /* Two ends in one thread; what goes between them can be looked at and changed. */
+#include "common/tls.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cmocka.h>
+
 #include "common/buf.h"
 #include "common/mem.h"
-#include "common/tls.h"
 
 enum { DIALS, ACCEPTS };
 

@@ -1,11 +1,11 @@
 /* Job tokens from getrandom(2). */
 #include "common/token.h"
 
-#include "common/base64.h"
-
 #include <errno.h>
 #include <string.h>
 #include <sys/random.h>
+
+#include "common/base64.h"
 
 int co_token_new(char **ret, struct co_err *err) {
     unsigned char random[32];

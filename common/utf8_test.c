@@ -1,14 +1,15 @@
 #include "common/utf8.h"
 
-#include "common/mem.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+
 #include <cmocka.h>
+
+#include "common/mem.h"
 
 static void characters_have_their_length_and_others_none(void **state) {
     (void)state;

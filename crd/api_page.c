@@ -1,7 +1,7 @@
 /* The reference page, in Markdown, and the plain list of paths. */
-#include "crd/crd.h"
-
 #include <string.h>
+
+#include "crd/crd.h"
 
 enum { PATH_SIZE = 256, ANCHORS_MAX = 32 };
 

@@ -1,7 +1,5 @@
 /* Run from the top of the repository: compares the committed files with what is printed now. */
-#include "common/buf.h"
 #include "crd/crd.h"
-#include "crd/rbac.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,6 +8,9 @@
 #include <string.h>
 
 #include <cmocka.h>
+
+#include "common/buf.h"
+#include "crd/rbac.h"
 
 enum { FILE_MAX = 1 << 20 };
 

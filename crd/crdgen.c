@@ -1,9 +1,9 @@
 /* crdgen FILE [WORD]: prints one of the files that follow from the tables of this folder. */
+#include <string.h>
+
 #include "common/stdio.h"
 #include "crd/crd.h"
 #include "crd/rbac.h"
-
-#include <string.h>
 
 #define ROLE(name, component, scope)                                                               \
     {                                                                                              \

@@ -4,9 +4,9 @@
  */
 #pragma once
 
-#include "common/err.h"
-
 #include <stdio.h>
+
+#include "common/err.h"
 
 struct crd_out {
     FILE *file;

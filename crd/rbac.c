@@ -1,10 +1,10 @@
 /* The table of RBAC rules, and how roles are printed from it as YAML or as lines of the chart. */
 #include "crd/rbac.h"
 
+#include <string.h>
+
 #include "crd/crd.h"
 #include "crd/out.h"
-
-#include <string.h>
 
 /* The name that earlier versions used too: old and new never lead at the same time. */
 #define LOCK "b2a304f2.paddlepaddle.org"

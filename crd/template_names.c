@@ -1,13 +1,12 @@
 /* The names that Kubernetes 1.35 has in a pod template.  A newer Kubernetes has more, so only a
  * name that resembles one of these, or that belongs elsewhere, is taken for a mistake: the API
  * server drops it without a word, and the pod runs without what was asked for. */
-#include "crd/unknown.h"
+#include <string.h>
 
 #include "common/mem.h"
 #include "common/near.h"
 #include "common/utf8.h"
-
-#include <string.h>
+#include "crd/unknown.h"
 
 static const struct object {
     const char *keys, *what, *names; /* where it stands; words with blanks between */

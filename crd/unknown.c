@@ -3,14 +3,14 @@
  * it where the client asks for that; the operator never sees it. */
 #include "crd/unknown.h"
 
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "common/mem.h"
 #include "common/near.h"
 #include "common/utf8.h"
 #include "crd/crd.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 /* What others call it: operators that came before, Kubeflow's PaddleJob, and schedulers' jobs. */
 static const struct {

@@ -1,13 +1,13 @@
 #include "crd/unknown.h"
 
-#include "common/buf.h"
-#include "common/mem.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
 
 #include <cmocka.h>
+
+#include "common/buf.h"
+#include "common/mem.h"
 
 static void note(void *arg, const char *path, const char *message) {
     struct co_buf *b = arg;

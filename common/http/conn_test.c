@@ -1,10 +1,5 @@
 #include "common/conn.h"
 
-#include "common/cert.h"
-#include "common/http/httpd.h"
-#include "common/listen.h"
-#include "common/mem.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +7,13 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
 #include <cmocka.h>
+
+#include "common/cert.h"
+#include "common/http/httpd.h"
+#include "common/listen.h"
+#include "common/mem.h"
 
 static const char request[] = "GET /x HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
 

@@ -5,11 +5,11 @@
  *                     -> TRAILER* -> COMPLETE */
 #include "common/http/http_answer.h"
 
-#include "common/parse.h"
-
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+
+#include "common/parse.h"
 
 enum { LINE_MAX_BYTES = 8 * 1024, HEADERS_MAX = 100 };
 

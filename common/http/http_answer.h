@@ -3,9 +3,9 @@
  * Pure. */
 #pragma once
 
-#include "common/buf.h"
-
 #include <stdbool.h>
+
+#include "common/buf.h"
 
 struct co_http_answer {
     int status;         /* 200; 0 before it is known */

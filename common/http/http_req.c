@@ -1,12 +1,13 @@
 /* One request of the HTTP server: its data, its answer, and its wait if it is deferred. */
-#include "common/http/httpd_internal.h"
-
 #include <assert.h>
 #include <errno.h>
-#include <microhttpd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+
+#include <microhttpd.h>
+
+#include "common/http/httpd_internal.h"
 
 struct co_http_req *co_http_req_new(
     struct co_httpd *h, struct MHD_Connection *conn, const char *path, const char *method) {

@@ -6,13 +6,13 @@
  * progress; it is in no ring and is never dropped.  A dropped connection is shut down here; the
  * server closes it at its next read.
  */
-#include "common/http/httpd_internal.h"
-
-#include <assert.h>
 #include <arpa/inet.h>
+#include <assert.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
+
+#include "common/http/httpd_internal.h"
 
 enum { YOUNG_MS = 1000 }; /* see drop_one */
 

@@ -6,11 +6,11 @@
  *     any state -> IDLE            the answer is complete; an error; canceled */
 #include "common/http/httpc.h"
 
-#include "common/http/http_answer.h"
-#include "common/parse.h"
-
 #include <assert.h>
 #include <string.h>
+
+#include "common/http/http_answer.h"
+#include "common/parse.h"
 
 enum httpc_state {
     IDLE,     /* no request */

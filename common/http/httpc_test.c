@@ -1,8 +1,5 @@
 #include "common/http/httpc.h"
 
-#include "common/listen.h"
-#include "common/mem.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +7,11 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
 #include <cmocka.h>
+
+#include "common/listen.h"
+#include "common/mem.h"
 
 /* A server that plays a script: the answer to request after request, whatever its connection. */
 enum { CONNECTIONS = 8 };

@@ -1,15 +1,16 @@
 /* The HTTP server: drives libmicrohttpd (MHD) from the loop and dispatches requests to routes. */
 #include "common/http/httpd.h"
 
-#include "common/http/httpd_internal.h"
-#include "common/listen.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <microhttpd.h>
 #include <stdio.h>
 #include <string.h>
+
+#include <microhttpd.h>
+
+#include "common/http/httpd_internal.h"
+#include "common/listen.h"
 
 enum {
     SWALLOWED = 1024 * 1024, /* read of a body that is too large, so that the client sees the 413 */

@@ -1,6 +1,6 @@
-#include "common/http/httpd_testing.h"
-
 #include <sys/resource.h>
+
+#include "common/http/httpd_testing.h"
 
 static void routes_answer_by_path_and_method(void **state) {
     static const struct {

@@ -2,19 +2,20 @@
  * the same loop.  To be included once in a program. */
 #pragma once
 
-#include "common/buf.h"
-#include "common/http/httpd.h"
-
-#include <stdarg.h>
-#include <setjmp.h>
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
 #include <cmocka.h>
+
+#include "common/buf.h"
+#include "common/http/httpd.h"
 
 enum { KEPT = 3000 };
 

@@ -2,11 +2,11 @@
  * through their size fields. */
 #include "common/json/jdoc.h"
 
-#include "common/utf8.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/utf8.h"
 
 /* ---- reading ---------------------------------------------------------------------------- */
 

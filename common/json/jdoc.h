@@ -10,11 +10,11 @@
  */
 #pragma once
 
-#include "common/err.h"
-#include "common/mem.h"
-
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "common/err.h"
+#include "common/mem.h"
 
 enum co_jtype {
     CO_J_NULL,

@@ -1,8 +1,9 @@
 /* What jansson takes is taken, and is the same; with a key left out it is the same without it. */
 #include "common/json/jdoc.h"
-#include "common/json/json.h"
 
 #include <string.h>
+
+#include "common/json/json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,12 +3,13 @@
  * thread at a time. */
 #pragma once
 
-#include "common/err.h"
-#include "common/mem.h"
-
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include <jansson.h>
+
+#include "common/err.h"
+#include "common/mem.h"
 
 static inline void co_json_decref(json_t **j) {
     if (*j) {

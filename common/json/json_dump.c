@@ -2,11 +2,11 @@
  * that contain themselves, with a table of the printed addresses of all containers; our trees never
  * do.
  */
-#include "common/buf.h"
-#include "common/json/json.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "common/buf.h"
+#include "common/json/json.h"
 
 enum { USUAL = 2000 }; /* bytes, of a pod */
 

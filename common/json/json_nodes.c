@@ -1,8 +1,8 @@
 /* Trees of jansson from the nodes of jdoc.h, and an estimate of their size. */
+#include <string.h>
+
 #include "common/json/jdoc.h"
 #include "common/json/json.h"
-
-#include <string.h>
 
 enum { DEPTH_MAX = 1000 };
 

@@ -1,11 +1,12 @@
-#include "common/json/jdoc.h"
-#include "common/json/json.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+
 #include <cmocka.h>
+
+#include "common/json/jdoc.h"
+#include "common/json/json.h"
 
 static void nodes_become_the_tree_of_their_text(void **state) {
     (void)state;

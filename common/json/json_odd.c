@@ -1,9 +1,9 @@
 /* Parses JSON that jansson rejects but other parsers accept: rewrites the text, then tries again.
  */
+#include <string.h>
+
 #include "common/buf.h"
 #include "common/json/json.h"
-
-#include <string.h>
 
 enum { DEPTH_MAX = 1000, TEXT_MAX = 256 << 20 };
 

@@ -1,7 +1,7 @@
 /* What jansson takes is taken unchanged; whatever else is taken can be written and read back. */
-#include "common/json/json.h"
-
 #include <string.h>
+
+#include "common/json/json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

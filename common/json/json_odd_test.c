@@ -5,10 +5,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 /* clang-format on */
+#include <string.h>
+
 #include "common/buf.h"
 #include "common/json/json.h"
-
-#include <string.h>
 
 static const struct {
     const char *text, *want; /* want NULL: refused */

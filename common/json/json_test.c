@@ -1,8 +1,9 @@
 #include "common/json/json.h"
 
-#include <stdarg.h>
 #include <setjmp.h>
+#include <stdarg.h>
 #include <string.h>
+
 #include <cmocka.h>
 
 static json_t *parse(const char *text) {

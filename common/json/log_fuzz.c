@@ -1,5 +1,4 @@
 /* Any bytes as message and value: one line comes out, printable, and as JSON it parses. */
-#include "common/json/json.h"
 #include "common/log.h"
 
 #include <fcntl.h>
@@ -7,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "common/json/json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

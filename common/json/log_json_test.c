@@ -1,12 +1,13 @@
 /* Log lines in JSON, by our own reader of it. */
-#include "common/json/json.h"
-#include "common/log_testing.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+
 #include <cmocka.h>
+
+#include "common/json/json.h"
+#include "common/log_testing.h"
 
 static json_t *object(void) {
     const char *text = logged();

@@ -1,13 +1,13 @@
 /* The protobuf decoder: the wire format, and one pass that adds nodes by a table. */
 #include "common/json/proto.h"
 
-#include "common/parse.h"
-#include "common/utf8.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/parse.h"
+#include "common/utf8.h"
 
 enum { WIRE_VARINT = 0, WIRE_EIGHT = 1, WIRE_BYTES = 2, WIRE_FOUR = 5 };
 

@@ -1,11 +1,13 @@
-#include "common/buf.h"
 #include "common/json/proto.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+
 #include <cmocka.h>
+
+#include "common/buf.h"
 
 CO_PROTO_TABLE(inner, {1, "text", CO_PROTO_STRING}, {2, "code", CO_PROTO_INT});
 CO_PROTO_TABLE(outer, {2, "name", CO_PROTO_STRING}, {1, "count", CO_PROTO_INT},

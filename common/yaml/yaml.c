@@ -1,12 +1,13 @@
 /* The YAML reader: events of libyaml to JSON values, with anchors, aliases and merges. */
 #include "common/yaml/yaml.h"
 
-#include "common/yaml/yaml_lines.h"
-#include "common/yaml/yaml_scalar.h"
-
 #include <stdio.h>
 #include <string.h>
+
 #include <yaml.h>
+
+#include "common/yaml/yaml_lines.h"
+#include "common/yaml/yaml_scalar.h"
 
 /* Limits for one document; values and bytes include expanded aliases. */
 enum {

@@ -1,11 +1,12 @@
 /* Any bytes: every document parses back to the same value, from JSON and from YAML as it is
  * written, and every key has a line. */
 #include "common/yaml/yaml.h"
-#include "common/yaml/yaml_write.h"
 
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "common/yaml/yaml_write.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

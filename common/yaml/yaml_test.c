@@ -1,9 +1,10 @@
 #include "common/yaml/yaml.h"
 
-#include <stdarg.h>
 #include <setjmp.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
 #include <cmocka.h>
 
 static int read_one(const char *text, json_t **ret, struct co_err *err) {

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
 #include <yaml.h>
 
 #include "common/mem.h"

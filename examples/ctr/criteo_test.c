@@ -1,4 +1,6 @@
 /* Tests parsing a line of each format: values, the fixed hash, and all kinds of malformed lines. */
+#include "examples/ctr/criteo.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,10 +13,9 @@
 
 #include "common/buf.h"
 #include "common/mem.h"
-#include "examples/ctr/criteo.h"
-#include "examples/ctr/slots.h"
 #include "examples/ctr/format.h"
 #include "examples/ctr/gen.h"
+#include "examples/ctr/slots.h"
 
 #define NUMBERS "\t1\t2\t3\t4\t5\t6\t7\t8\t9\t10\t11\t12\t13"
 #define NAMES "\ta\tb\tc\td\te\tf\tg\th\ti\tj\tk\tl\tm\tn\to\tp\tq\tr\ts\tt\tu\tv\tw\tx\ty\tz"

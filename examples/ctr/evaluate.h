@@ -5,9 +5,9 @@
 #include <stdio.h>
 
 #include "common/err.h"
-#include "examples/nn/metrics.h"
 #include "examples/ctr/model.h"
 #include "examples/ctr/reader.h"
+#include "examples/nn/metrics.h"
 
 /* Gets the rows (n, E) of n ids. */
 typedef int (*ctr_rows_fn)(

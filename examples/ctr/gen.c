@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "examples/nn/rng.h"
 #include "examples/ctr/criteo.h"
+#include "examples/nn/rng.h"
 
 #define BIAS (-1.3)
 #define WEIGHT 0.75

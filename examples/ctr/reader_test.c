@@ -1,26 +1,26 @@
 /* Tests reading one worker's samples: files, directories, shares, malformed and overlong lines. */
+#include "examples/ctr/reader.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cmocka.h>
+
 #include "common/buf.h"
 #include "common/log.h"
-#include "examples/nn/nn_testing.h"
 #include "examples/ctr/criteo.h"
 #include "examples/ctr/data.h"
 #include "examples/ctr/gen.h"
 #include "examples/ctr/net.h"
-#include "examples/ctr/reader.h"
+#include "examples/nn/nn_testing.h"
 #include "runtime/rt.h"
 
 enum { SEED = 3, LINES_MAX = 4096 };

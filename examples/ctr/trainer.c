@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "common/log.h"
-#include "examples/nn/layers.h"
 #include "examples/ctr/data.h"
 #include "examples/ctr/evaluate.h"
 #include "examples/ctr/tables.h"
 #include "examples/ctr/together.h"
 #include "examples/data/train.h"
+#include "examples/nn/layers.h"
 
 /* AHEAD: how many batches' rows are pulled while one batch is computed.  It is more than one, since
  * a pull can queue behind a dense exchange, which takes longer than a small batch. */

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "common/err.h"
-#include "examples/nn/metrics.h"
 #include "examples/ctr/options.h"
+#include "examples/nn/metrics.h"
 #include "runtime/rt.h"
 
 /* Parses a mode; "": not given.  CO_INVALID: it is not async, sync or geo. */

@@ -1,6 +1,6 @@
 /* Trains CTR-DNN on click data (examples/ctr/program.h). */
-#include "examples/ctr_dnn/net.h"
 #include "examples/ctr/program.h"
+#include "examples/ctr_dnn/net.h"
 
 int main(int argc, char *argv[]) {
     return ctr_program(&cd_net, argc, argv);

@@ -1,5 +1,7 @@
 /* Tests fields of lines, what is reported about lines that are malformed, and where results can be
  * saved. */
+#include "examples/data/text.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +15,6 @@
 
 #include "common/mem.h"
 #include "examples/data/tally.h"
-#include "examples/data/text.h"
 #include "examples/data/train.h"
 
 static struct da_text text(const char *s) {

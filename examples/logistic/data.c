@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/flag.h"
 #include "common/buf.h"
+#include "common/flag.h"
 #include "examples/nn/rng.h"
 
 enum { FILES = 2, LINES = 2000, FEATURES = 4, TEXT_MAX = 1 << 20 };

@@ -8,14 +8,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
-
-#include <dnnl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <cmocka.h>
+#include <dnnl.h>
 
 #include "common/isa_testing.h"
 #include "common/mem.h"

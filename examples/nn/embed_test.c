@@ -1,4 +1,6 @@
 /* Tests finding different ids, gathering their rows and summing their gradients. */
+#include "examples/nn/embed.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,7 +10,6 @@
 
 #include <cmocka.h>
 
-#include "examples/nn/embed.h"
 #include "examples/nn/rng.h"
 
 static void distinct_keeps_first_occurrence_order(void **state) {

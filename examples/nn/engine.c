@@ -2,8 +2,9 @@
 #include "examples/nn/engine.h"
 
 #include <dlfcn.h>
-#include <dnnl.h>
 #include <string.h>
+
+#include <dnnl.h>
 
 enum { PRODUCTS_MAX = 64 };
 

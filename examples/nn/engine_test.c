@@ -1,4 +1,6 @@
 /* Tests products against three plain loops in double, and the cache of primitives. */
+#include "examples/nn/engine.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,7 +10,6 @@
 
 #include <cmocka.h>
 
-#include "examples/nn/engine.h"
 #include "examples/nn/dnn_isa_testing.h"
 #include "examples/nn/rng.h"
 

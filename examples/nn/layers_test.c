@@ -1,5 +1,7 @@
 /* Tests layers: values against hand-made ones, gradients against differences of the loss in
  * double. */
+#include "examples/nn/layers.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +11,6 @@
 
 #include <cmocka.h>
 
-#include "examples/nn/layers.h"
 #include "examples/nn/rng.h"
 
 enum { B = 5, I = 7, O = 3 };

@@ -1,5 +1,7 @@
 /* Compares areas and bucket counts with eight stored cases (testdata/auc.json, made by PaddlePaddle
  * 3.3.1): counts exactly, areas to 1e-7. */
+#include "examples/nn/metrics.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +13,6 @@
 
 #include "common/buf.h"
 #include "common/json/json.h"
-#include "examples/nn/metrics.h"
 
 #define GOLDENS "examples/nn/testdata/auc.json"
 

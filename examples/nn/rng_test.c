@@ -1,4 +1,6 @@
 /* Users may rely on the streams: this test fixes the first numbers of seed 1. */
+#include "examples/nn/rng.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,8 +9,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-#include "examples/nn/rng.h"
 
 static void streams_are_reproducible_and_differ(void **state) {
     struct nn_rng a, b, other_stream, other_seed;

@@ -1,6 +1,8 @@
 /* The network against an independent implementation (testdata/recommend_cos_sim.json, made by
  * PaddlePaddle 3.3.1): forward and gradients |ours - stored| <= 2e-6 + 1e-5 |stored|, after ten SGD
  * steps 5e-6 + 1e-5 |stored|; losses, which are of order 10, 1e-5 + 1e-5 |stored|. */
+#include "examples/recommendation/net.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +16,6 @@
 #include "common/buf.h"
 #include "common/json/json.h"
 #include "examples/nn/embed.h"
-#include "examples/recommendation/net.h"
 
 enum { B = 5, WIDE = 4, NARROW = 2, IDS_MAX = 64, ROWS_MAX = 128 };
 #define GOLDEN "examples/recommendation/testdata/recommend_cos_sim.json"

@@ -10,8 +10,8 @@
 #include "common/buf.h"
 #include "common/mem.h"
 #include "examples/data/lines.h"
-#include "examples/recommendation/ml.h"
 #include "examples/nn/rng.h"
+#include "examples/recommendation/ml.h"
 #include "runtime/rt.h"
 
 enum { TEXT_MAX = 1 << 30, GENRES = 8, JOBS = 21, TEST_ONE_IN = 10, AGES = 7 };

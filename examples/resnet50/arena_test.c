@@ -1,3 +1,5 @@
+#include "examples/resnet50/arena.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,7 +8,6 @@
 #include <cmocka.h>
 
 #include "examples/nn/rng.h"
-#include "examples/resnet50/arena.h"
 
 enum { SPANS = 200, ROUNDS = 50 };
 

@@ -2,8 +2,9 @@
  * are primitives bound to their memory.  Everything here is made once and belongs to one thread. */
 #pragma once
 
-#include <dnnl.h>
 #include <stddef.h>
+
+#include <dnnl.h>
 
 #include "common/err.h"
 #include "examples/resnet50/lanes.h"

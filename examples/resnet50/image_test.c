@@ -1,6 +1,8 @@
 /* Tests decoding and preparing JPEG files.  testdata/resize.json was made by OpenCV: cv2.resize
  * with INTER_CUBIC, the middle cropped.  OpenCV computes with 11 fractional bits, so a value may
  * differ by 1. */
+#include "examples/resnet50/image.h"
+
 #include <assert.h>
 #include <math.h>
 #include <setjmp.h>
@@ -16,7 +18,6 @@
 #include "common/json/json.h"
 #include "common/mem.h"
 #include "examples/resnet50/gen.h"
-#include "examples/resnet50/image.h"
 
 #define RESIZE "examples/resnet50/testdata/resize.json"
 

@@ -9,9 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <jpeglib.h>
-
 #include <jerror.h>
+#include <jpeglib.h>
 
 #include "common/mem.h"
 #include "examples/resnet50/exif.h"

@@ -1,8 +1,9 @@
 /* Decodes any bytes as a picture: no crash, no leak, and the result has the size that it claims. */
+#include "examples/resnet50/jpeg.h"
+
 #include <stdlib.h>
 
 #include "examples/resnet50/image.h"
-#include "examples/resnet50/jpeg.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

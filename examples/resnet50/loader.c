@@ -3,8 +3,8 @@
 #include "examples/resnet50/loader.h"
 
 #include <pthread.h>
-#include <sys/stat.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/buf.h"
 #include "common/log.h"

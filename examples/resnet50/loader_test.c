@@ -1,4 +1,6 @@
 /* Tests data sets on disk, and the batches that the loader makes of them. */
+#include "examples/resnet50/loader.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +15,6 @@
 #include "common/buf.h"
 #include "common/log.h"
 #include "examples/nn/nn_testing.h"
-#include "examples/resnet50/loader.h"
 
 enum { IMAGES = 32, CLASSES = 4, SIZE = 32, PIXELS = 3 * SIZE * SIZE };
 

@@ -1,3 +1,5 @@
+#include "examples/resnet50/loss.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,7 +9,6 @@
 #include <cmocka.h>
 
 #include "examples/nn/rng.h"
-#include "examples/resnet50/loss.h"
 
 enum { BATCH = 3, CLASSES = 7 };
 

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+
 #include <zlib.h>
 
 #include "common/buf.h"

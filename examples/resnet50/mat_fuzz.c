@@ -1,7 +1,7 @@
 /* Parses any bytes as a MATLAB file: no crash, and the result is within its bounds. */
-#include <stdlib.h>
-
 #include "examples/resnet50/mat.h"
+
+#include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

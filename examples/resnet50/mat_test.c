@@ -1,5 +1,7 @@
 /* Tests the MATLAB parser.  scipy.io.savemat (1.x) wrote testdata/compressed.mat, with
  * do_compression and uint8 labels, and plain.mat, with arrays of uint16, double and int32. */
+#include "examples/resnet50/mat.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +15,6 @@
 
 #include "common/buf.h"
 #include "common/mem.h"
-#include "examples/resnet50/mat.h"
 
 #define DATA "examples/resnet50/testdata/"
 

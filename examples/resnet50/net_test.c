@@ -1,4 +1,6 @@
 /* Counts of parameters are those of paddle.vision.models with 1000 classes. */
+#include "examples/resnet50/net.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +12,6 @@
 #include <cmocka.h>
 
 #include "common/mem.h"
-#include "examples/resnet50/net.h"
 
 static struct rn_net *net_new(struct rn_net_config c) {
     struct rn_net *net = co_xcalloc(1, sizeof(*net));

@@ -1,10 +1,9 @@
 /* Makes a plan: primitives, memory, and their binding.  Times in the memory plan: operator i runs
  * forward at time i and backward at time 2 * operators - 1 - i. */
-#include "examples/resnet50/plan_internal.h"
-
 #include <string.h>
 #include <sys/mman.h>
 
+#include "examples/resnet50/plan_internal.h"
 #include "examples/resnet50/team.h"
 
 enum { HUGE_PAGE = 2 << 20 };

@@ -1,9 +1,8 @@
 /* Parameters and gradients of a plan: their offsets, and conversion to the table's layout. */
-#include "examples/resnet50/plan_internal.h"
-
 #include <string.h>
 
 #include "examples/nn/rng.h"
+#include "examples/resnet50/plan_internal.h"
 
 const struct rn_net *rn_plan_net(const struct rn_plan *p) {
     return &p->net;

@@ -1,6 +1,5 @@
 /* Runs a plan's operators forward and backward. */
 #include "examples/resnet50/plan_internal.h"
-
 #include "examples/resnet50/team.h"
 
 void rn_plan_share(struct rn_plan *p, const struct rn_share *share) {

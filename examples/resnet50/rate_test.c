@@ -1,6 +1,8 @@
 /* Learning rates by epochs: five steps each.  Values are those of Paddle's formulas: linear warm-up
  * (LinearWarmup), a tenth from each boundary on (PiecewiseDecay), half a cosine from the end of the
  * warm-up to that of the training (CosineAnnealingDecay). */
+#include "examples/resnet50/rate.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +13,6 @@
 #include <cmocka.h>
 
 #include "common/mem.h"
-#include "examples/resnet50/rate.h"
 
 enum { STEPS = 5 };
 

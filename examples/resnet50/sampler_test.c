@@ -1,5 +1,7 @@
 /* Tests the sampler against paddle.io.DistributedBatchSampler 3.3.1 (testdata/golden.json, made by
  * golden.py). */
+#include "examples/resnet50/sampler.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +13,6 @@
 #include "common/buf.h"
 #include "common/json/json.h"
 #include "common/mem.h"
-#include "examples/resnet50/sampler.h"
 
 static size_t whole(const json_t *object, const char *key) {
     return (size_t)json_integer_value(json_object_get(object, key));

@@ -1,5 +1,7 @@
 /* A whole training run in this process, with the runtime's local tables: it learns and saves, and
  * the saved model gives the same predictions. */
+#include "examples/ctr/trainer.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,9 +15,8 @@
 
 #include "common/log.h"
 #include "common/mem.h"
-#include "examples/nn/nn_testing.h"
 #include "examples/ctr/data.h"
-#include "examples/ctr/trainer.h"
+#include "examples/nn/nn_testing.h"
 #include "examples/wide_and_deep/net.h"
 
 struct fixture {

@@ -1,6 +1,8 @@
 /* The N-gram network against an independent implementation (testdata/word2vec*.json, made by
  * PaddlePaddle 3.3.1): forward and gradients |ours - stored| <= 1e-6 + 1e-5 |stored|; ten SGD steps
  * 2e-6, ten AdaGrad steps 1e-5 + 1e-5 |stored|.  And what dropout does. */
+#include "examples/word2vec/ngram.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +15,6 @@
 #include "common/buf.h"
 #include "common/json/json.h"
 #include "examples/nn/embed.h"
-#include "examples/word2vec/ngram.h"
 #include "runtime/train/optim/optim.h"
 
 enum { B = 7, N = 5, V = 50, E = 8, H = 16, P = 32 * H + H + H * V + V };

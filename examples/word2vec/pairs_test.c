@@ -1,6 +1,8 @@
 /* Skip-gram against an independent implementation (testdata/skipgram.json, made by golden.py with
  * PaddlePaddle 3.3.1): loss and gradients |ours - stored| <= 1e-6 + 1e-5 |stored|, ten SGD steps
  * 5e-6 + 1e-5 |stored|. */
+#include "examples/word2vec/pairs.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +14,6 @@
 
 #include "common/buf.h"
 #include "common/json/json.h"
-#include "examples/word2vec/pairs.h"
 
 enum { B = 6, N = 5, K = 3, V = 20, E = 8, PAIRS = B * (N - 1) };
 

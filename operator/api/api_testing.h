@@ -1,15 +1,15 @@
 /* For tests only: JSON written with ' instead of ", which reads better in C strings. */
 #pragma once
 
-#include "common/json/json.h"
-#include "common/mem.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
 
 #include <cmocka.h>
+
+#include "common/json/json.h"
+#include "common/mem.h"
 
 /* Parses the text; the caller owns the result.  Fails the test when it is not JSON. */
 static inline json_t *tk_json(const char *text) {

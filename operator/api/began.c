@@ -2,12 +2,12 @@
  * those with their usual value are left out. */
 #include "operator/api/began.h"
 
-#include "common/parse.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/parse.h"
 
 enum spec_part {
     GENERATION,

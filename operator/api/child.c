@@ -1,12 +1,13 @@
 /* Decodes Services, ConfigMaps and PodGroups (pods: pod.c), and hashes what is compared of them. */
 #include "operator/api/child.h"
+
+#include <string.h>
+
 #include "common/contract.h"
 #include "common/parse.h"
 #include "operator/api/began.h"
 #include "operator/api/pack.h"
 #include "operator/api/quantity.h"
-
-#include <string.h>
 
 struct api_child *api_child_of_tree(
     struct api_child *(*read_nodes)(const struct co_jnode *obj), const json_t *obj) {

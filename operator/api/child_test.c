@@ -1,7 +1,8 @@
 #include "operator/api/child.h"
-#include "operator/api/api_testing.h"
 
 #include <malloc.h>
+
+#include "operator/api/api_testing.h"
 
 static struct api_pod *pod_of(const char *text) {
     CO_AUTOJSON json_t *j = tk_json(text);

@@ -3,10 +3,10 @@
  * differ. */
 #include "operator/api/ending.h"
 
+#include <string.h>
+
 #include "common/json/jdoc.h"
 #include "common/parse.h"
-
-#include <string.h>
 
 enum {
     /* Seconds.  A condition has the control plane's time, a container its node's.  Nodes whose

@@ -1,6 +1,7 @@
 /* Real statuses of pods, and what each means.  Rows marked R were recorded from kubelet 1.35.4 with
  * containerd; the others have the texts of its source, as these ends take a whole machine. */
 #include "operator/api/ending.h"
+
 #include "operator/api/api_testing.h"
 
 struct row {

@@ -1,7 +1,7 @@
 #include "operator/api/head.h"
-#include "operator/api/api_testing.h"
 
 #include "common/json/json.h"
+#include "operator/api/api_testing.h"
 
 #define COMPLETING(is, generation)                                                                 \
     "{'metadata':{'name':'x','generation':2},'status':{'phase':'Running','conditions':[{'type':"   \

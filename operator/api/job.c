@@ -1,12 +1,12 @@
 /* The decoder of PaddleJobs: JSON to struct api_job, with the problems that validate.c finds. */
 #include "operator/api/job.h"
 
+#include <string.h>
+
 #include "common/parse.h"
 #include "operator/api/began.h"
 #include "operator/api/range.h"
 #include "operator/api/words.h"
-
-#include <string.h>
 
 static const char *text_or_empty(const char *s) {
     return s ? s : "";

@@ -7,11 +7,11 @@
  * references into its JSON. */
 #pragma once
 
-#include "common/json/jdoc.h"
-#include "common/json/json.h"
-
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "common/json/jdoc.h"
+#include "common/json/json.h"
 
 #define API_GROUP "batch.paddlepaddle.org"
 #define API_VERSION API_GROUP "/v1"

@@ -1,10 +1,10 @@
 /* Any JSON as a job and as each of its children: nothing crashes, what is validated twice has
  * the same problems, its head is the same without a tree, and a name never leads to a pod beyond
  * the limit without a problem. */
+#include <string.h>
+
 #include "operator/api/child.h"
 #include "operator/api/head.h"
-
-#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

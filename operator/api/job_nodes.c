@@ -1,8 +1,8 @@
 /* Decodes a job from nodes in bounded memory; of a job that is too large, only its small parts. */
-#include "operator/api/job.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "operator/api/job.h"
 
 enum {
     /* Bytes of a job that is too large: the most for one member, and for all that is decoded. */

@@ -1,7 +1,7 @@
-#include "operator/api/job.h"
-#include "operator/api/api_testing.h"
-
 #include <string.h>
+
+#include "operator/api/api_testing.h"
+#include "operator/api/job.h"
 
 /* A job of two roles, whose workers have so many variables without a value. */
 static json_t *job_with(size_t variables) {

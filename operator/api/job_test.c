@@ -1,11 +1,12 @@
 #include "operator/api/job.h"
-#include "operator/api/pack.h"
-#include "operator/api/range.h"
-#include "operator/api/api_testing.h"
-#include "operator/api/words.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+
+#include "operator/api/api_testing.h"
+#include "operator/api/pack.h"
+#include "operator/api/range.h"
+#include "operator/api/words.h"
 
 static struct api_job *decode(const char *text) {
     struct api_job *job = NULL;

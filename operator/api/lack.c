@@ -1,7 +1,7 @@
 /* What a job that is valid still lacks, so that nobody waits for it in vain. */
-#include "operator/api/job.h"
-
 #include <stdio.h>
+
+#include "operator/api/job.h"
 
 enum { ALL_ROLES = 1U << API_PS | 1U << API_WORKER | 1U << API_HETER };
 enum { TRAINERS = 1U << API_WORKER | 1U << API_HETER };

@@ -1,9 +1,9 @@
 /* Names of roles, modes, phases and problems, and of the objects that a job owns. */
-#include "operator/api/job.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "operator/api/job.h"
 
 static const char *const role_names[] = {
     [API_PS] = "ps", [API_WORKER] = "worker", [API_HETER] = "heter"};

@@ -1,9 +1,10 @@
 /* The packer of projections, metadata of objects, and labels with numbers. */
 #include "operator/api/pack.h"
-#include "common/cause.h"
-#include "common/parse.h"
 
 #include <string.h>
+
+#include "common/cause.h"
+#include "common/parse.h"
 
 enum {
     MESSAGE_MAX = 400,

@@ -1,11 +1,11 @@
 /* Decodes a pod to its projection: identity, readiness, addresses; what became of it is judged in
  * ending.c. */
+#include <string.h>
+
 #include "common/json/jdoc.h"
 #include "operator/api/child.h"
 #include "operator/api/ending.h"
 #include "operator/api/pack.h"
-
-#include <string.h>
 
 enum { REASON_MAX = 80 };
 

@@ -1,10 +1,10 @@
 /* Parsing, adding and formatting of quantities, in 128-bit integers. */
 #include "operator/api/quantity.h"
 
-#include "common/utf8.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "common/utf8.h"
 
 enum { NANO_DIGITS = 9, EXPONENT_MAX = 1000 };
 

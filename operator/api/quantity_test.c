@@ -1,5 +1,6 @@
 /* Rows against apimachinery 0.35.4: each is what resource.ParseQuantity, Add and String give. */
 #include "operator/api/quantity.h"
+
 #include "operator/api/api_testing.h"
 
 struct row {

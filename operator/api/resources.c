@@ -2,9 +2,9 @@
  * that the API server sets. */
 #include "operator/api/resources.h"
 
-#include "common/utf8.h"
-
 #include <string.h>
+
+#include "common/utf8.h"
 
 static void set_quantity(json_t *list, const char *name, const struct api_quantity *q) {
     char text[API_QUANTITY_TEXT];

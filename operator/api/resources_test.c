@@ -1,6 +1,7 @@
 /* Rows against a kube-apiserver 1.35.4: each is what a quota counts for such a pod
  * (tests/integration/test_gang.py asks one for these kinds again). */
 #include "operator/api/resources.h"
+
 #include "operator/api/api_testing.h"
 
 #define C(resources) "{'resources':{" resources "}}"

@@ -1,13 +1,13 @@
 /* Checks a job's JSON for everything that would make it impossible to run, with messages that say
  * what to do. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "common/utf8.h"
 #include "operator/api/job.h"
 #include "operator/api/quantity.h"
 #include "operator/api/range.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 struct problem_list {
     struct api_problem *rows;

@@ -2,10 +2,10 @@
  * where PREFIX is a DNS subdomain; a label's value is a NAME, or empty. */
 #include "operator/api/validate_labels.h"
 
-#include "common/utf8.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "common/utf8.h"
 
 enum {
     NAME_MAX_LABEL = 63,

@@ -1,7 +1,8 @@
 /* What `validate` says of keys and values of labels, row by row.  tests/integration/test_labels.py
  * asks a kube-apiserver the same. */
-#include "operator/api/api_testing.h"
 #include "operator/api/validate_labels.h"
+
+#include "operator/api/api_testing.h"
 
 struct findings {
     size_t n;

@@ -1,13 +1,13 @@
 /* Walks a template: words, names that must be unique or refer to something, resources, labels. */
 #include "operator/api/validate_pod.h"
 
-#include "common/utf8.h"
-#include "operator/api/quantity.h"
-#include "operator/api/validate_labels.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "common/utf8.h"
+#include "operator/api/quantity.h"
+#include "operator/api/validate_labels.h"
 
 enum { QUANTITY_ONE = 1000000000 }; /* in nano */
 

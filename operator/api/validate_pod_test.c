@@ -1,7 +1,8 @@
 /* What `validate` says of templates, row by row; in words of a kube-apiserver 1.35 where it has
  * any. */
-#include "operator/api/api_testing.h"
 #include "operator/api/validate_pod.h"
+
+#include "operator/api/api_testing.h"
 
 struct findings {
     size_t n;

@@ -1,11 +1,11 @@
 /* The tables of words, with what unknown words are treated as. */
 #include "operator/api/words.h"
 
-#include "common/utf8.h"
-#include "operator/api/job.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "common/utf8.h"
+#include "operator/api/job.h"
 
 /* The last row of a table has no text: any other word is treated as taken_for. */
 struct word {

@@ -4,9 +4,9 @@
  * unknown word as one that it knows.  So do we, but we report it.  Pure. */
 #pragma once
 
-#include "common/json/json.h"
-
 #include <stdbool.h>
+
+#include "common/json/json.h"
 
 enum api_word_field { API_WORD_CLEAN, API_WORD_INTRANET, API_WORD_SUCCESS, API_WORD_FIELDS };
 

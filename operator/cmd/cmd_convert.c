@@ -1,13 +1,12 @@
 /* `paddle-operator convert`: reads files, prints converted jobs, and notes on standard error. */
-#include "operator/cmd/commands.h"
-#include "operator/cmd/convert.h"
-#include "operator/cmd/files.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include "common/yaml/yaml_write.h"
 #include "operator/api/job.h"
+#include "operator/cmd/commands.h"
+#include "operator/cmd/convert.h"
+#include "operator/cmd/files.h"
 
 enum { PAGE = 16 << 20 };
 

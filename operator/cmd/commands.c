@@ -1,11 +1,11 @@
 /* The subcommands of paddle-operator: one row each, and `version`. */
 #include "operator/cmd/commands.h"
 
-#include "common/mem.h"
-#include "common/version.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "common/mem.h"
+#include "common/version.h"
 
 static const struct opc_command commands[] = {
     {"run", opc_cmd_run, "watch PaddleJobs and carry them out (also without a command)"},

@@ -1,13 +1,12 @@
 /* Prints reference pages from the tables of the code; tools/generate writes them to docs/. */
-#include "operator/cmd/commands.h"
-#include "operator/cmd/run_options.h"
+#include <stdio.h>
+#include <string.h>
 
 #include "common/contract.h"
 #include "common/manual.h"
+#include "operator/cmd/commands.h"
+#include "operator/cmd/run_options.h"
 #include "operator/control/operator_metrics.h"
-
-#include <stdio.h>
-#include <string.h>
 
 static int docs_flags(struct co_buf *b, struct co_err *err) {
     size_t n = 0;

@@ -1,10 +1,6 @@
 /* The table of fields (crd/), by which the API server checks a job, and the operator's own check
  * (operator/api/validate.c), for jobs that no API server has checked, agree on every field of the
  * spec: its type, its least value, its words, how many there may be. */
-#include "crd/crd.h"
-#include "operator/api/api_testing.h"
-#include "operator/api/job.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +8,10 @@
 #include <string.h>
 
 #include <cmocka.h>
+
+#include "crd/crd.h"
+#include "operator/api/api_testing.h"
+#include "operator/api/job.h"
 
 /* A job without problems that has every object of the spec. */
 static json_t *full_job(void) {

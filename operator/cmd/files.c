@@ -1,10 +1,6 @@
 /* Reads job files, or those of a directory, and hands each document to a function. */
 #include "operator/cmd/files.h"
 
-#include "common/buf.h"
-#include "common/flag.h"
-#include "operator/api/job.h"
-
 #include <dirent.h>
 #include <errno.h>
 #include <fnmatch.h>
@@ -12,6 +8,10 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "common/buf.h"
+#include "common/flag.h"
+#include "operator/api/job.h"
 
 enum { JOB_FILE_MAX = 16 << 20 };
 

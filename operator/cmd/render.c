@@ -1,14 +1,13 @@
 /* Prints what the operator would create for a job, without a cluster: the planner's own bodies,
  * with the pods' names in place of addresses that only a cluster would know. */
-#include "operator/cmd/commands.h"
-#include "operator/cmd/files.h"
+#include <inttypes.h>
+#include <stdio.h>
 
 #include "common/loop.h"
 #include "common/map.h"
+#include "operator/cmd/commands.h"
+#include "operator/cmd/files.h"
 #include "operator/plan/plan.h"
-
-#include <inttypes.h>
-#include <stdio.h>
 
 enum { PART = 4096 }; /* objects of a plan */
 

@@ -1,18 +1,5 @@
 /* `paddle-operator run`: opens the endpoints, takes the lease, starts the controller, and on a
  * signal lets running requests end before it exits. All on one loop. */
-#include "operator/cmd/commands.h"
-#include "operator/cmd/exporter.h"
-#include "operator/cmd/run_options.h"
-
-#include "common/http/httpd.h"
-#include "common/limits.h"
-#include "common/log.h"
-#include "common/stops.h"
-#include "common/version.h"
-#include "operator/control/controller.h"
-#include "operator/control/gate_server.h"
-#include "operator/control/lease.h"
-
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,6 +7,18 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+#include "common/http/httpd.h"
+#include "common/limits.h"
+#include "common/log.h"
+#include "common/stops.h"
+#include "common/version.h"
+#include "operator/cmd/commands.h"
+#include "operator/cmd/exporter.h"
+#include "operator/cmd/run_options.h"
+#include "operator/control/controller.h"
+#include "operator/control/gate_server.h"
+#include "operator/control/lease.h"
 
 /* The manifest gives ten seconds: what is in flight has the first of them to end in order, giving
  * the lease back the rest. */

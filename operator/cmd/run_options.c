@@ -1,14 +1,14 @@
 /* The table of flags of `paddle-operator run`, and what they decide together. */
 #include "operator/cmd/run_options.h"
 
+#include <inttypes.h>
+#include <string.h>
+
 #include "common/parse.h"
 #include "operator/api/quantity.h"
 #include "operator/api/resources.h"
 #include "operator/control/lease.h"
 #include "operator/plan/gang.h"
-
-#include <inttypes.h>
-#include <string.h>
 
 #define PROTO_TYPE "application/vnd.kubernetes.protobuf"
 #define JSON_TYPE "application/json"

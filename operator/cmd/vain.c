@@ -2,13 +2,13 @@
  */
 #include "operator/cmd/vain.h"
 
-#include "common/near.h"
-#include "common/utf8.h"
-#include "operator/api/job.h"
-
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
+
+#include "common/near.h"
+#include "common/utf8.h"
+#include "operator/api/job.h"
 
 /* Reasons of containers, pods and the condition DisruptionTarget; the list is open, so that only
  * one that resembles one of these is taken for a mistake. */

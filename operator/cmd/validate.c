@@ -1,14 +1,13 @@
 /* `paddle-operator validate`: prints file:line for each problem of each job, then a summary. */
-#include "operator/cmd/commands.h"
-#include "operator/cmd/files.h"
-#include "operator/cmd/vain.h"
+#include <stdio.h>
 
 #include "crd/unknown.h"
 #include "operator/api/job.h"
 #include "operator/api/validate_labels.h"
 #include "operator/api/words.h"
-
-#include <stdio.h>
+#include "operator/cmd/commands.h"
+#include "operator/cmd/files.h"
+#include "operator/cmd/vain.h"
 
 struct count {
     size_t jobs, others, problems, odd;

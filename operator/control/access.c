@@ -7,12 +7,12 @@
  *   SubjectAccessReview -> denied ........ 403, cached; allowed: the handler, cached */
 #include "operator/control/access.h"
 
-#include "common/log.h"
-
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/queue.h>
+
+#include "common/log.h"
 
 enum {
     VERDICTS_MAX = 32,

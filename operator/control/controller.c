@@ -9,20 +9,20 @@
  *                                     -> (later) job_came -> reconcile_with -> as above */
 #include "operator/control/controller.h"
 
-#include "common/log.h"
-#include "operator/control/feeds.h"
-#include "operator/control/host_ports.h"
-#include "operator/control/queue.h"
-#include "operator/control/reader.h"
-#include "operator/control/execution.h"
-#include "operator/control/gate_state.h"
-#include "operator/control/templates.h"
-#include "operator/control/view.h"
-#include "operator/kube/clock.h"
-
 #include <malloc.h>
 #include <string.h>
 #include <time.h>
+
+#include "common/log.h"
+#include "operator/control/execution.h"
+#include "operator/control/feeds.h"
+#include "operator/control/gate_state.h"
+#include "operator/control/host_ports.h"
+#include "operator/control/queue.h"
+#include "operator/control/reader.h"
+#include "operator/control/templates.h"
+#include "operator/control/view.h"
+#include "operator/kube/clock.h"
 
 enum {
     RETRY_MS = 5000, /* backoff of a job that cannot be planned or read */

@@ -1,10 +1,10 @@
 /* Compares a pod that is gone with what the job's stored status says of its role. */
 #include "operator/control/counted.h"
 
+#include <string.h>
+
 #include "operator/api/range.h"
 #include "operator/plan/stored.h"
-
-#include <string.h>
 
 static bool has_index(const char *text, int32_t index) {
     int32_t first, last;

@@ -1,10 +1,10 @@
 /* Compares the status that was written with the one in the API server's answer. */
 #include "operator/control/crd.h"
 
-#include "common/log.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "common/log.h"
 
 /* Whether the stored status has the field "attempt", or "worker.createdIndexes". */
 static bool has_field(const struct co_jnode *stored, const char *path) {

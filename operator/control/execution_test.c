@@ -6,12 +6,13 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
 #include <cmocka.h>
 
 #include "common/clock_testing.h"
 #include "common/log.h"
-#include "operator/control/fake_feeds_testing.h"
 #include "operator/control/control_testing.h"
+#include "operator/control/fake_feeds_testing.h"
 
 /* Plans whose status can wait, and that do nothing; for the others there is a server. */
 

@@ -1,10 +1,10 @@
 /* The list of a job's failed requests: exponential backoff from one to thirty seconds for each. */
 #include "operator/control/failures.h"
 
+#include <string.h>
+
 #include "common/loop.h"
 #include "operator/kube/clock.h"
-
-#include <string.h>
 
 enum { BACKOFF_MIN_MS = 1000, BACKOFF_MAX_MS = 30000 };
 

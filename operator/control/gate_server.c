@@ -2,14 +2,14 @@
  * changes or its time is over.  What the answer is the controller decides. */
 #include "operator/control/gate_server.h"
 
-#include "common/log.h"
-#include "common/parse.h"
-
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/queue.h>
 #include <sys/resource.h>
+
+#include "common/log.h"
+#include "common/parse.h"
 
 enum {
     WAITING_MAX = 8192,

@@ -1,10 +1,10 @@
 /* Computes and caches the start gate's decision on a job. */
 #include "operator/control/gate_state.h"
 
-#include "operator/control/view.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "operator/control/view.h"
 
 void ctl_gate_state_compute(struct ctl_gate_state *v, const struct ctl_entry *e,
     const struct api_job *job, const struct plan_settings *settings) {

@@ -1,9 +1,9 @@
 /* Which host ports are taken: those of live jobs in the store, and those of other shards. */
 #include "operator/control/host_ports.h"
 
-#include "common/contract.h"
-
 #include <string.h>
+
+#include "common/contract.h"
 
 /* The ports of all entries but one, sorted once it is complete. */
 struct taken {

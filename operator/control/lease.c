@@ -6,12 +6,12 @@
  *   ctl_lease_release: one more write, with an empty holder; then `done` */
 #include "operator/control/lease.h"
 
-#include "common/log.h"
-#include "common/map.h"
-
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+
+#include "common/log.h"
+#include "common/map.h"
 
 const struct kube_type ctl_lease_type = {"coordination.k8s.io", "v1", "leases", "Lease"};
 static const struct kube_type configmap_type = {"", "v1", "configmaps", "ConfigMap"};

@@ -1,11 +1,12 @@
 #include "operator/control/load.h"
 
-#include "common/mem.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+
 #include <cmocka.h>
+
+#include "common/mem.h"
 
 enum { MANY = 100 };
 

@@ -14,10 +14,10 @@
  * Owned by the loop's thread. */
 #pragma once
 
-#include "common/map.h"
-
 #include <stdbool.h>
 #include <sys/queue.h>
+
+#include "common/map.h"
 
 struct ctl_parse_line; /* the waiting line and the use of one namespace */
 

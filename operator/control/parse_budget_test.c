@@ -7,10 +7,10 @@
 /* clang-format on */
 #include "operator/control/parse_budget.h"
 
-#include "common/mem.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "common/mem.h"
 
 static struct ctl_parse_budget budget;
 static struct ctl_parse_claim a[6], b[6], c[6];

@@ -14,12 +14,12 @@
  * namespace that uses nothing never waits for one that uses much.  Owned by the loop's thread. */
 #pragma once
 
+#include <sys/queue.h>
+
 #include "common/loop.h"
 #include "operator/control/load.h"
 #include "operator/control/operator_metrics.h"
 #include "operator/control/store.h"
-
-#include <sys/queue.h>
 
 struct ctl_queue;
 struct ctl_tenant; /* a namespace in the queue */

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+
 #include <cmocka.h>
 
 #include "common/clock_testing.h"

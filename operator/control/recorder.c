@@ -6,15 +6,15 @@
  *                                    Warning, or first of its kind --^ */
 #include "operator/control/recorder.h"
 
-#include "common/log.h"
-#include "common/map.h"
-#include "common/parse.h"
-#include "operator/kube/clock.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+
+#include "common/log.h"
+#include "common/map.h"
+#include "common/parse.h"
+#include "operator/kube/clock.h"
 
 static const struct kube_type events = {"", "v1", "events", "Event"};
 

@@ -12,11 +12,11 @@
  * take turns.  Owned by the loop's thread. */
 #pragma once
 
+#include <sys/queue.h>
+
 #include "operator/control/load.h"
 #include "operator/kube/client.h"
 #include "operator/plan/plan.h"
-
-#include <sys/queue.h>
 
 struct ctl_waiting_event;
 struct ctl_sent_warning;

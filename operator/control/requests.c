@@ -8,12 +8,12 @@
  *   anything else                 rejected: a failure, in an event and in the status */
 #include "operator/control/requests.h"
 
+#include <string.h>
+
 #include "common/log.h"
 #include "common/token.h"
 #include "common/utf8.h"
 #include "operator/control/sweep.h"
-
-#include <string.h>
 
 const enum ctl_store_kind ctl_stored_kinds[PLAN_KINDS] = {
     [PLAN_KIND_JOB] = CTL_STORE_JOBS,

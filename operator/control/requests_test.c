@@ -6,11 +6,12 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
 #include <cmocka.h>
 
 #include "common/log.h"
-#include "operator/control/fake_feeds_testing.h"
 #include "operator/control/control_testing.h"
+#include "operator/control/fake_feeds_testing.h"
 #include "operator/kube/clock.h"
 
 enum { ACTIONS = 50 };

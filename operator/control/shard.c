@@ -2,12 +2,12 @@
  * writes the layout. */
 #include "operator/control/shard.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "common/log.h"
 #include "common/map.h"
 #include "common/parse.h"
-
-#include <stdio.h>
-#include <string.h>
 
 #define LAYOUT CTL_LEASE_NAME "-shards"
 

@@ -5,11 +5,11 @@
  *   ctl_store_remove, sweep      -> job_gone or lose_child, detach_child         -> `changed` */
 #include "operator/control/store.h"
 
-#include "operator/control/counted.h"
-#include "operator/kube/text.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "operator/control/counted.h"
+#include "operator/kube/text.h"
 
 /* ---- entries, and both indexes ---------------------------------------------------------- */
 

@@ -19,8 +19,8 @@
 #include "common/map.h"
 #include "operator/api/child.h"
 #include "operator/api/head.h"
-#include "operator/control/text_lru.h"
 #include "operator/control/stages.h"
+#include "operator/control/text_lru.h"
 #include "operator/kube/object.h"
 #include "operator/plan/plan.h"
 

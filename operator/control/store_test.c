@@ -6,14 +6,14 @@
 #include <cmocka.h>
 /* clang-format on */
 #include "operator/control/store.h"
-#include "operator/control/control_testing.h"
-
-#include "common/loop.h"
-#include "common/parse.h"
-#include "operator/control/view.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#include "common/loop.h"
+#include "common/parse.h"
+#include "operator/control/control_testing.h"
+#include "operator/control/view.h"
 
 static size_t changes, ends;
 

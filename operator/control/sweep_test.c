@@ -6,9 +6,10 @@
 #include <cmocka.h>
 /* clang-format on */
 #include "operator/control/sweep.h"
-#include "operator/control/control_testing.h"
 
 #include <stdio.h>
+
+#include "operator/control/control_testing.h"
 
 enum { PODS = 110 };
 

@@ -8,10 +8,10 @@
  * namespace, and for at most half of the size.  Owned by the loop's thread. */
 #pragma once
 
-#include "common/map.h"
-
 #include <stdint.h>
 #include <sys/queue.h>
+
+#include "common/map.h"
 
 struct ctl_text_space; /* the use of one namespace */
 

@@ -1,9 +1,9 @@
 /* The list of a job's status writes that got no answer. */
 #include "operator/control/unanswered.h"
 
-#include "operator/control/diff.h"
-
 #include <string.h>
+
+#include "operator/control/diff.h"
 
 /* Tries for one stored version with different statuses; more come only while the API server answers
  * nothing at all. */

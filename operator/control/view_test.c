@@ -1,5 +1,6 @@
-#include "operator/control/control_testing.h"
 #include "operator/control/view.h"
+
+#include "operator/control/control_testing.h"
 
 static void on_entry(void *arg, struct ctl_entry *e) {
     (void)arg;

@@ -7,8 +7,8 @@
 #pragma once
 
 #include "common/json/json.h"
-#include "common/loop.h"
 #include "common/json/proto.h"
+#include "common/loop.h"
 #include "operator/kube/config.h"
 #include "operator/kube/object.h"
 

@@ -1,9 +1,9 @@
 /* The API server's clock: the offset between its Date headers and our monotonic clock. */
 #include "operator/kube/clock.h"
 
-#include "common/loop.h"
-
 #include <stdatomic.h>
+
+#include "common/loop.h"
 
 enum {
     SLACK_MS = 3000,  /* a reply that is later than this was slow, so it is ignored */

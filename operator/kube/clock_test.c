@@ -1,12 +1,13 @@
 #include "operator/kube/clock.h"
 
-#include "common/loop.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+
 #include <cmocka.h>
+
+#include "common/loop.h"
 
 /* What the stamps received one after another leave, all against this moment. */
 static void what_replies_say_is_believed(void **state) {

@@ -1,11 +1,11 @@
 /* Resolves one context of one or more kubeconfig files to an kube_config. */
 #include "operator/kube/config.h"
 
+#include <string.h>
+
 #include "common/buf.h"
 #include "common/yaml/yaml.h"
 #include "operator/kube/config_parts.h"
-
-#include <string.h>
 
 enum { TEXT_MAX = 4 << 20 };
 

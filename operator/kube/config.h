@@ -6,10 +6,10 @@
  * kube_client_new takes it. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "common/err.h"
 #include "common/mem.h"
-
-#include <stdbool.h>
 
 /* A credential plugin (client.authentication.k8s.io/v1 or v1beta1). */
 struct kube_exec {

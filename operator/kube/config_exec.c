@@ -1,8 +1,8 @@
 /* Reads users[].user.exec of a kubeconfig: the configuration of a credential plugin. */
+#include <string.h>
+
 #include "common/base64.h"
 #include "operator/kube/config_parts.h"
-
-#include <string.h>
 
 enum { LIST_MAX = 256 }; /* arguments, and variables */
 

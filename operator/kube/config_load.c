@@ -1,12 +1,12 @@
 /* Finds the configuration: which kubeconfig, or the in-cluster files; see kube_config_load. */
-#include "common/buf.h"
-#include "common/log.h"
-#include "operator/kube/config.h"
-
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "common/buf.h"
+#include "common/log.h"
+#include "operator/kube/config.h"
 
 enum { FILE_MAX = 4 << 20 };
 

@@ -1,10 +1,10 @@
 /* Readers of the fields of a kubeconfig entry: strings, booleans, paths, PEM texts. */
 #include "operator/kube/config_parts.h"
 
-#include "common/base64.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "common/base64.h"
 
 int kube_entry_err(const struct kube_entry *e, struct co_err *err, int code, const char *fmt, ...) {
     va_list ap;

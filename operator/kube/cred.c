@@ -1,12 +1,12 @@
 /* Builds the Authorization header, rereads the token file, and runs the credential plugin. */
 #include "operator/kube/cred.h"
 
+#include <string.h>
+
+#include "common/base64.h"
 #include "common/buf.h"
 #include "common/log.h"
-#include "common/base64.h"
 #include "operator/kube/exec.h"
-
-#include <string.h>
 
 enum {
     TOKEN_FILE_MAX = 1 << 20,

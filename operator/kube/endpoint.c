@@ -1,10 +1,10 @@
 /* TLS and routing options for libcurl, from a configuration. */
 #include "operator/kube/endpoint.h"
 
-#include "common/mem.h"
-
 #include <stdint.h>
 #include <string.h>
+
+#include "common/mem.h"
 
 /* libcurl verifies the name in the URL.  So with tls-server-name the URL has that name, CONNECT_TO
  * routes the connection to the server, and the Host header remains that of the server. */

@@ -2,9 +2,9 @@
  * and client certificate.  Knows nothing of requests. */
 #pragma once
 
-#include "operator/kube/config.h"
-
 #include <curl/curl.h>
+
+#include "operator/kube/config.h"
 
 struct kube_endpoint {
     const struct kube_config *cfg;

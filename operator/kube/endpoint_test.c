@@ -1,12 +1,13 @@
 #include "operator/kube/endpoint.h"
 
-#include "common/mem.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+
 #include <cmocka.h>
+
+#include "common/mem.h"
 
 /* libcurl verifies the name in the URL, so that is where another one goes. */
 static void a_name_of_the_certificate_stands_in_the_url(void **state) {

@@ -2,8 +2,6 @@
  * and reports its result when it has exited, has printed too much, or its time is over. */
 #include "operator/kube/exec.h"
 
-#include "common/buf.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -13,6 +11,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "common/buf.h"
 
 enum {
     OUTPUT_MAX = 1 << 20,

@@ -1,10 +1,10 @@
 /* The ExecCredential protocol: parses a plugin's output, and writes the input that it gets in its
  * environment.  Pure. */
+#include <string.h>
+
 #include "common/json/json.h"
 #include "common/parse.h"
 #include "operator/kube/exec.h"
-
-#include <string.h>
 
 void kube_exec_result_done(struct kube_exec_result *r) {
     kube_secret_free(r->token);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
 #include <cmocka.h>
 
 #include "common/json/json.h"

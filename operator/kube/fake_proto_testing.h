@@ -2,12 +2,12 @@
  * name and version of objects, lists, Statuses and watch events. */
 #pragma once
 
+#include <stdio.h>
+#include <string.h>
+
 #include "common/buf.h"
 #include "common/json/json.h"
 #include "common/json/proto.h"
-
-#include <stdio.h>
-#include <string.h>
 
 CO_PROTO_TABLE(fake_meta, {1, "name", CO_PROTO_STRING}, {6, "resourceVersion", CO_PROTO_STRING});
 CO_PROTO_TABLE(fake_object, {1, "metadata", CO_PROTO_MESSAGE, &fake_meta});

@@ -4,11 +4,6 @@
  * that.  Not thread-safe; everything static. */
 #pragma once
 
-#include "common/buf.h"
-#include "common/loop.h"
-#include "operator/kube/config.h"
-#include "operator/kube/fake_proto_testing.h"
-
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -16,6 +11,11 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "common/buf.h"
+#include "common/loop.h"
+#include "operator/kube/config.h"
+#include "operator/kube/fake_proto_testing.h"
 
 enum fake_then {
     FAKE_KEEP, /* a complete answer; the connection stays open */

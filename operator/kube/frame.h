@@ -2,9 +2,9 @@
  * transit.  The length of a line is bounded.  Pure. */
 #pragma once
 
-#include "common/buf.h"
-
 #include <stdbool.h>
+
+#include "common/buf.h"
 
 struct kube_frame {
     struct co_buf part; /* a line that is not complete yet */

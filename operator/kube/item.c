@@ -1,9 +1,9 @@
 /* Objects and pages in JSON or protobuf, behind one interface. */
 #include "operator/kube/item.h"
 
-#include "operator/kube/text.h"
-
 #include <string.h>
+
+#include "operator/kube/text.h"
 
 void kube_item_done(struct kube_item *i) {
     co_jdoc_done(&i->doc);

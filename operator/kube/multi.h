@@ -6,9 +6,9 @@
  * is not polled for rest_ms.  Bytes that arrive after a silence are read at once. */
 #pragma once
 
-#include "common/loop.h"
-
 #include <curl/curl.h>
+
+#include "common/loop.h"
 
 struct kube_multi {
     CURLM *curl;

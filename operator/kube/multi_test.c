@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <unistd.h>
+
 #include <cmocka.h>
 
 #include "operator/kube/fake_server_testing.h"

@@ -7,12 +7,12 @@
  * Owned by the loop's thread. */
 #pragma once
 
+#include <sys/queue.h>
+
 #include "common/map.h"
 #include "operator/kube/client.h"
 #include "operator/kube/cred.h"
 #include "operator/kube/transport.h"
-
-#include <sys/queue.h>
 
 /* Deadlines of waiting requests are checked this often. */
 enum { KUBE_TICK_MS = 500 };

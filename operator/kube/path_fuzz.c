@@ -1,11 +1,12 @@
 /* Namespace, name, subresource, key and value, NUL between them: whatever they hold, each stays one
  * segment or one parameter; and base64 gives back what it was given. */
-#include "common/base64.h"
 #include "operator/kube/path.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/base64.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,9 +1,10 @@
 /* The first byte says how the rest is cut into pieces; whatever the cut, the events are the same,
  * and what is taken has the form of JSON. */
-#include "common/json/json.h"
 #include "operator/kube/proto.h"
 
 #include <string.h>
+
+#include "common/json/json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,9 +1,9 @@
 /* Builds a request: path, query, body and deadline, and checks that the queue has room for it. */
+#include <string.h>
+
 #include "common/buf.h"
 #include "operator/kube/op.h"
 #include "operator/kube/path.h"
-
-#include <string.h>
 
 enum {
     PATH_MAX_BYTES = 16 * 1024,

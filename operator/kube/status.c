@@ -1,10 +1,10 @@
 /* The table from HTTP statuses, reasons and messages to error codes; and two headers. */
 #include "operator/kube/status.h"
 
-#include "common/utf8.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "common/utf8.h"
 
 enum { RETRY_MAX_S = 3600 };
 

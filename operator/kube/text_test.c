@@ -7,9 +7,9 @@
 /* clang-format on */
 #include "operator/kube/text.h"
 
-#include "common/buf.h"
-
 #include <string.h>
+
+#include "common/buf.h"
 
 static void objects_lose_their_managed_fields(void **state) {
     (void)state;

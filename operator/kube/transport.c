@@ -6,12 +6,6 @@
  * A retired pool takes no new transfers and is freed after its last one. */
 #include "operator/kube/transport.h"
 
-#include "common/buf.h"
-#include "operator/kube/clock.h"
-#include "operator/kube/endpoint.h"
-#include "operator/kube/multi.h"
-#include "operator/kube/status.h"
-
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -19,6 +13,12 @@
 #include <strings.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
+
+#include "common/buf.h"
+#include "operator/kube/clock.h"
+#include "operator/kube/endpoint.h"
+#include "operator/kube/multi.h"
+#include "operator/kube/status.h"
 
 enum {
     CONNECT_MS = 10 * 1000,

@@ -1,5 +1,3 @@
-#include "operator/kube/client.h"
-
 #include <netdb.h>
 #include <semaphore.h>
 #include <setjmp.h>
@@ -7,7 +5,10 @@
 #include <stddef.h>
 #include <time.h>
 #include <unistd.h>
+
 #include <cmocka.h>
+
+#include "operator/kube/client.h"
 
 /* This program's resolver: it says when it is asked, and answers when it is let. */
 static sem_t asked, let, answered;

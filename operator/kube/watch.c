@@ -8,15 +8,15 @@
  *      '---------'--- error: backoff -----'  '--' end in order: reopen at the version reached */
 #include "operator/kube/watch.h"
 
-#include "common/log.h"
-#include "operator/kube/frame.h"
-#include "operator/kube/item.h"
-#include "operator/kube/stream.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+
+#include "common/log.h"
+#include "operator/kube/frame.h"
+#include "operator/kube/item.h"
+#include "operator/kube/stream.h"
 
 enum {
     PAGE = 1000,

@@ -11,13 +11,13 @@
  * The deadline comes last and can end all but a job that is completing. */
 #include "operator/plan/assessment.h"
 
+#include <string.h>
+
 #include "common/parse.h"
-#include "operator/plan/run_policy.h"
 #include "operator/plan/reason.h"
 #include "operator/plan/refused.h"
+#include "operator/plan/run_policy.h"
 #include "operator/plan/stored.h"
-
-#include <string.h>
 
 /* Sums over the roles in a mask (bit = role): pods in the spec, and pods by state. */
 struct role_sums {

@@ -2,9 +2,9 @@
  * the reason.  Pure. */
 #pragma once
 
-#include "operator/plan/children.h"
-
 #include <string.h>
+
+#include "operator/plan/children.h"
 
 /* The judgement. */
 struct plan_assessment {

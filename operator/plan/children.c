@@ -1,12 +1,12 @@
 /* Sorts a job's children into slots, and counts them. */
 #include "operator/plan/children.h"
 
-#include "operator/api/words.h"
-#include "operator/plan/stored.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "operator/api/words.h"
+#include "operator/plan/stored.h"
 
 bool plan_children_wants_services(const struct plan_children *w) {
     return w->job->intranet == API_SERVICE || w->settings->services_all || w->names_asked;

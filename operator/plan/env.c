@@ -2,12 +2,12 @@
  * (common/contract.h). */
 #include "operator/plan/env.h"
 
-#include "common/contract.h"
-#include "common/parse.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "common/contract.h"
+#include "common/parse.h"
 
 /* ---- ports ---------------------------------------------------------------------------------- */
 

@@ -2,6 +2,11 @@
  * one event a verb and kind, and changes of the job's state. */
 #include "operator/plan/events.h"
 
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "common/buf.h"
 #include "common/utf8.h"
 #include "operator/plan/conditions.h"
@@ -9,11 +14,6 @@
 #include "operator/plan/left.h"
 #include "operator/plan/stored.h"
 #include "operator/plan/transition.h"
-
-#include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { MESSAGE_MAX = 1000 /* of the API server's 1024 */, NAMES_MAX = 10 };
 

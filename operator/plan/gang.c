@@ -1,16 +1,16 @@
 /* The table of gang schedulers, the group's object and patch, and what a group waits for. */
 #include "operator/plan/gang.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "common/utf8.h"
+#include "operator/plan/children.h"
 #include "operator/plan/gang_size.h"
 #include "operator/plan/objects.h"
 #include "operator/plan/templates.h"
 #include "operator/plan/tree.h"
-#include "operator/plan/children.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 /* The one pod group of a native Workload. */
 #define NATIVE_GROUP "job"

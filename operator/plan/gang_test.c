@@ -1,6 +1,7 @@
 /* Gangs: bodies, marks, and when pods are made. */
-#include "operator/plan/expect_testing.h"
 #include "operator/plan/gang.h"
+
+#include "operator/plan/expect_testing.h"
 
 #define CPU(role, n, resources)                                                                    \
     "'" role "':{'replicas':" #n ",'template':{'spec':{'containers':[{'name':'main','image':"      \

@@ -2,10 +2,10 @@
  * resources, and a trainer may wait forever for its peer, so the user should know of them. */
 #include "operator/plan/left.h"
 
-#include "operator/plan/run_policy.h"
-
 #include <inttypes.h>
 #include <stdio.h>
+
+#include "operator/plan/run_policy.h"
 
 char *plan_left_add(const struct plan_children *w, const struct plan_assessment *o) {
     enum { NAMED_MAX = 3 };

@@ -3,10 +3,10 @@
  * or is deleted. */
 #include "operator/plan/lost_node.h"
 
-#include "common/parse.h"
-
 #include <inttypes.h>
 #include <stdio.h>
+
+#include "common/parse.h"
 
 /* Since when the pod's node has not responded, seconds; 0: it responds, or the time is unknown. */
 static int64_t lost_since(const struct api_pod *pod) {

@@ -1,13 +1,13 @@
 /* The container, what it requests, and whose rejection a message describes. */
 #include "operator/plan/object_gate.h"
 
-#include "common/contract.h"
-#include "operator/api/resources.h"
-#include "operator/plan/tree.h"
-
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "common/contract.h"
+#include "operator/api/resources.h"
+#include "operator/plan/tree.h"
 
 /* The user of the gate's image, which has no rights. */
 enum { GATE_USER = 65532 };

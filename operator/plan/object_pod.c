@@ -1,15 +1,15 @@
 /* Bodies of pods: metadata, environment, start gate, network mode, restart policy, gang marks. */
 #include "operator/plan/object_pod.h"
 
+#include <string.h>
+
 #include "common/contract.h"
+#include "operator/plan/children.h"
 #include "operator/plan/env.h"
 #include "operator/plan/gang.h"
 #include "operator/plan/object_gate.h"
 #include "operator/plan/objects.h"
 #include "operator/plan/tree.h"
-#include "operator/plan/children.h"
-
-#include <string.h>
 
 /* The fields of a template's metadata that are used; the others belong to a single object. */
 static json_t *template_metadata(const json_t *tmpl) {

@@ -2,11 +2,11 @@
  * what it asks for, and its name. */
 #include "operator/plan/old_pods.h"
 
-#include "operator/plan/gang.h"
-#include "operator/plan/reason_table.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "operator/plan/gang.h"
+#include "operator/plan/reason_table.h"
 
 /* Writes "pod x-worker-0 should have ended over 60 s ago: ...". */
 static void write_kept(struct plan_assessment *o, const struct plan_children *w,

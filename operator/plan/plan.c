@@ -4,6 +4,8 @@
  *     job ended ......... plan_ended: clean up
  *     new attempt ....... nothing before its number is stored
  *     otherwise ......... delete_old, then plan_live: create what is missing */
+#include <string.h>
+
 #include "common/parse.h"
 #include "operator/plan/env.h"
 #include "operator/plan/events.h"
@@ -16,8 +18,6 @@
 #include "operator/plan/status.h"
 #include "operator/plan/templates.h"
 #include "operator/plan/tree.h"
-
-#include <string.h>
 
 /* ---- the list of actions -------------------------------------------------------------------- */
 

@@ -1,9 +1,9 @@
 /* Any JSON as {"job": …, "pods": […], "services": […], "configmap": …, "podgroup": …,
  * "scheduling": a word of the flag, "token": true, "now": n}: whatever was seen, planning twice
  * gives the same, and no dying or finished job gets anything created. */
-#include "operator/plan/gang.h"
-
 #include <string.h>
+
+#include "operator/plan/gang.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

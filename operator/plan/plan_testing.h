@@ -2,14 +2,6 @@
  * as an API server would.  One thread. */
 #pragma once
 
-#include "common/contract.h"
-#include "operator/api/pack.h"
-#include "operator/api/api_testing.h"
-#include "operator/api/began.h"
-#include "operator/plan/object_pod.h"
-#include "operator/plan/children.h"
-#include "operator/plan/templates.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,6 +9,14 @@
 #include <string.h>
 
 #include <cmocka.h>
+
+#include "common/contract.h"
+#include "operator/api/api_testing.h"
+#include "operator/api/began.h"
+#include "operator/api/pack.h"
+#include "operator/plan/children.h"
+#include "operator/plan/object_pod.h"
+#include "operator/plan/templates.h"
 
 #define TK_TEMPLATE "'template':{'spec':{'containers':[{'name':'main','image':'img'}]}}"
 #define TK_ROLE(name, n) "'" name "':{'replicas':" #n "," TK_TEMPLATE "}"

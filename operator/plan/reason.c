@@ -3,6 +3,10 @@
  * pods wait for. find_live has the list. */
 #include "operator/plan/reason.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "common/parse.h"
 #include "common/utf8.h"
 #include "operator/plan/gang.h"
@@ -12,10 +16,6 @@
 #include "operator/plan/refused.h"
 #include "operator/plan/stale.h"
 #include "operator/plan/stored.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 /* Seconds for which it is reported that a container was started again.  kubelet forgets its backoff
  * after as long, and waits for half of it at most, so a crash loop is one report. */

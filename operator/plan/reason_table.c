@@ -1,12 +1,12 @@
 /* The rows of docs/reasons: when status.reason has which value. */
 #include "operator/plan/reason_table.h"
 
-#include "common/utf8.h"
-
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "common/utf8.h"
 
 static const struct {
     const char *reason, *when;

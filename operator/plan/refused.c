@@ -1,12 +1,12 @@
 /* Rejected requests, the first first, and when a job gives up what it has. */
 #include "operator/plan/refused.h"
 
+#include <inttypes.h>
+
 #include "operator/plan/env.h"
 #include "operator/plan/gang.h"
-#include "operator/plan/run_policy.h"
 #include "operator/plan/reason_table.h"
-
-#include <inttypes.h>
+#include "operator/plan/run_policy.h"
 
 enum {
     /* While no older job waits, a job keeps its pods so many times as long. */

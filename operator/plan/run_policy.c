@@ -2,16 +2,16 @@
  * status. */
 #include "operator/plan/run_policy.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "common/parse.h"
 #include "operator/plan/lost_node.h"
 #include "operator/plan/reason.h"
 #include "operator/plan/reason_table.h"
 #include "operator/plan/stored.h"
 #include "operator/plan/tree.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 enum {
     BACKOFF_FACTOR_MAX = 36, /* with 10 s: 6 min, as for a Job */

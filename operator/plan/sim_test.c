@@ -1,11 +1,11 @@
 /* Properties of the planner over random worlds: its output does not depend on the order of its
  * input, repeated plans come to rest, a performed part of a plan does no harm, and all of it
  * converges to the world that the job asks for. */
+#include <time.h>
+
 #include "common/parse.h"
 #include "operator/api/range.h"
 #include "operator/plan/plan_testing.h"
-
-#include <time.h>
 
 /* WORLDS_SANITIZED: each takes ten times as long there. SIM_ALL, in make nightly: all of them, and
  * as many that a random seed chooses. */

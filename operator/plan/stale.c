@@ -9,9 +9,9 @@
  */
 #include "operator/plan/stale.h"
 
-#include "common/parse.h"
-
 #include <stdio.h>
+
+#include "common/parse.h"
 
 static bool is_waiting(const struct api_pod *pod) {
     return !pod->c.deleting && (pod->phase == API_POD_PENDING || pod->phase == API_POD_UNKNOWN);

@@ -2,6 +2,8 @@
  * conditions. */
 #include "operator/plan/status.h"
 
+#include <inttypes.h>
+
 #include "operator/api/began.h"
 #include "operator/plan/conditions.h"
 #include "operator/plan/left.h"
@@ -9,8 +11,6 @@
 #include "operator/plan/stored.h"
 #include "operator/plan/templates.h"
 #include "operator/plan/tree.h"
-
-#include <inttypes.h>
 
 /* A thousand references are some 200 KB; etcd takes objects of 1.5 MB. */
 enum { REFS_MAX = 2000 };

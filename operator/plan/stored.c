@@ -2,9 +2,9 @@
  * about the pods of the attempt. */
 #include "operator/plan/stored.h"
 
-#include "operator/api/range.h"
-
 #include <string.h>
+
+#include "operator/api/range.h"
 
 const char *const plan_ready_keys[API_ROLES] = {
     [API_PS] = "readyPS", [API_WORKER] = "readyWorker", [API_HETER] = "readyHeter"};

@@ -1,10 +1,10 @@
 /* Finds the templates that an attempt began with, by the hashes in status.began. */
 #include "operator/plan/templates.h"
 
-#include "operator/api/began.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "operator/api/began.h"
 
 /* As status.began says, or will say: the first plan of an attempt takes what the spec has. */
 static uint32_t began_hash(const struct plan_children *w, enum api_role role) {

@@ -1,12 +1,12 @@
 /* One row for each Event that a condition stands for. */
 #include "operator/plan/transition.h"
 
+#include <string.h>
+
 #include "common/map.h"
 #include "common/parse.h"
 #include "operator/plan/conditions.h"
 #include "operator/plan/stored.h"
-
-#include <string.h>
 
 /* Seconds.  A new lease holder begins half a minute after the last one died, or some minutes later
  * if there is one replica, whose node is lost. */

@@ -1,11 +1,11 @@
 /* Small helpers for building JSON bodies.  Pure. */
 #pragma once
 
-#include "common/json/json.h"
-#include "common/parse.h"
-
 #include <inttypes.h>
 #include <stdio.h>
+
+#include "common/json/json.h"
+#include "common/parse.h"
 
 /* The member, an object or list; created when absent or null. */
 static inline json_t *plan_tree_need(json_t *obj, const char *key, json_t *(*make)(void)) {

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "common/mem.h"
-#include "runtime/net/slots.h"
 #include "runtime/net/net_stream.h"
+#include "runtime/net/slots.h"
 
 enum {
     PROVE_MS = 10000, /* long enough for lost packets to be sent again */

@@ -1,11 +1,11 @@
 /* Any bytes as the messages of a handshake: refused, unless they were made with the token, and the
  * end that has it makes what the other end takes. */
+#include "runtime/net/handshake.h"
+
 #include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-
-#include "runtime/net/handshake.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

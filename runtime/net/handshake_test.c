@@ -1,16 +1,16 @@
 /* Both ends of the handshake, byte for byte and without a connection. */
+#include "runtime/net/handshake.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
-#include <string.h>
-
 #include "common/bytes.h"
 #include "common/mem.h"
-#include "runtime/net/handshake.h"
 
 static const char *const own[] = {"it is full", "it is closed"};
 static const struct net_protocol cats = {.magic = 0x53544143,

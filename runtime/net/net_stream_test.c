@@ -1,18 +1,18 @@
 /* Two ends of a connection in one thread.  What one sends may be changed before the other gets it.
  */
+#include "runtime/net/net_stream.h"
+
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
-
-#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include <cmocka.h>
+
 #include "common/mem.h"
-#include "runtime/net/net_stream.h"
 
 enum { HEAD = 40, LARGE = 300001, SMALL_BUFFER = 4096 };
 

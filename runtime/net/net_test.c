@@ -1,23 +1,23 @@
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "runtime/net/net.h"
 
 #include <dlfcn.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include <cmocka.h>
+
 #include "common/clock_testing.h"
 #include "common/listen.h"
 #include "common/mem.h"
-#include "runtime/net/net.h"
 
 /* This program's resolver does not answer for slow.test. */
 int getaddrinfo(const char *restrict host, const char *restrict port,

@@ -1,13 +1,13 @@
 /* Who keeps a slot when there are more connections than slots. */
+#include "runtime/net/slots.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
-#include "runtime/net/slots.h"
+#include <cmocka.h>
 
 enum { N = 4 };
 

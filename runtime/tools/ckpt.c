@@ -11,8 +11,8 @@
 
 #include "common/mem.h"
 #include "common/near.h"
-#include "runtime/tools/tools.h"
 #include "runtime/tools/inspect/inspect.h"
+#include "runtime/tools/tools.h"
 
 /* Exit codes.  DAMAGED: a checkpoint is damaged or missing, or two of them differ.  UNREAD:
  * something could not be read, so it is not known. */

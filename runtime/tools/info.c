@@ -10,10 +10,10 @@
 #include "common/contract.h"
 #include "common/mem.h"
 #include "common/parse.h"
+#include "runtime/net/net.h"
+#include "runtime/tools/tools.h"
 #include "runtime/train/cost/cost.h"
 #include "runtime/train/role/role.h"
-#include "runtime/tools/tools.h"
-#include "runtime/net/net.h"
 
 /* A peer that is being connected to. */
 struct peer_check {

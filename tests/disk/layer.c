@@ -1,7 +1,5 @@
 /* The calls of runtime/train/ckpt/disk_layer_testing.h: each finds out whether it is below the
  * directory, asks whether it is the one that fails, does its work and notes what is durable. */
-#include "runtime/train/ckpt/disk_layer_testing.h"
-
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -20,6 +18,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "runtime/train/ckpt/disk_layer_testing.h"
 #include "tests/disk/shadow.h"
 
 #define EXPORT __attribute__((visibility("default")))

@@ -9,8 +9,8 @@
 #include "runtime/launch/cmd/cmd.h"
 #include "runtime/launch/cmd/commands.h"
 #include "runtime/launch/options/options.h"
-#include "runtime/train/meter/meter.h"
 #include "runtime/tools/tools.h"
+#include "runtime/train/meter/meter.h"
 #include "runtime/train/optim/rules_page.h"
 
 enum { PAGE_MAX = 1 << 20, JOINED_MAX = 128, OLD_NAMES = 2, NAMES = 4, CKPT_MAX = 16 };

@@ -1,11 +1,12 @@
 /* `paddlerun launch`: parses the options and runs the launcher (runtime/launch/node/launch.h). */
+#include "runtime/launch/node/launch.h"
+
 #include <stdio.h>
 #include <unistd.h>
 
 #include "common/contract.h"
 #include "common/mem.h"
 #include "runtime/launch/cmd/cmd.h"
-#include "runtime/launch/node/launch.h"
 #include "runtime/launch/process/termination.h"
 
 enum { HELP_MAX = 1 << 20 };

@@ -1,5 +1,7 @@
 /* `paddlerun local`: runs the pods of a rendered job as processes on this machine
  * (runtime/launch/local). */
+#include "runtime/launch/local/local.h"
+
 #include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
@@ -11,7 +13,6 @@
 #include "common/mem.h"
 #include "common/token.h"
 #include "runtime/launch/cmd/cmd.h"
-#include "runtime/launch/local/local.h"
 #include "runtime/launch/local/pods.h"
 
 enum { INPUT_MAX = 64 << 20, IMAGES_MAX = 64 };

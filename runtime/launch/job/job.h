@@ -5,9 +5,9 @@
 
 #include <stdint.h>
 
+#include "runtime/launch/job/stages.h"
 #include "runtime/launch/options/list.h"
 #include "runtime/launch/options/options.h"
-#include "runtime/launch/job/stages.h"
 
 enum job_mode { JOB_MODE_COLLECTIVE, JOB_MODE_PS, JOB_MODE_RPC, JOB_MODE_COUNT };
 

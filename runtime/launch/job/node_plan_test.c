@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "runtime/launch/job/report.h"
-#include "runtime/launch/job/truth_testing.h"
 #include "runtime/launch/job/truth_stages_testing.h"
+#include "runtime/launch/job/truth_testing.h"
 #include "runtime/launch/job/value.h"
 
 enum { WORDS_MAX = 14, NODES_MAX = 4, TEXT_MAX = 1 << 20 };

@@ -11,8 +11,8 @@
 #include "runtime/launch/job/node_plan.h"
 #include "runtime/launch/job/report.h"
 #include "runtime/launch/job/value.h"
-#include "runtime/launch/node/run.h"
 #include "runtime/launch/node/machine.h"
+#include "runtime/launch/node/run.h"
 #include "runtime/launch/process/spawn.h"
 #include "runtime/launch/process/termination.h"
 

@@ -1,20 +1,19 @@
 /* Which lines are written, in which form, and how long a reader may delay them. */
 #include "runtime/launch/node/launcher_log.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 #include "common/clock_testing.h"
 #include "common/mem.h"

@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/launch/process/spawn.h"
 #include "runtime/launch/job/report.h"
+#include "runtime/launch/process/spawn.h"
 
 enum { TEXT_MAX = 1 << 24 };
 

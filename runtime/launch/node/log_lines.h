@@ -2,8 +2,8 @@
  * launcher that --compat names words them.  It only has the texts; run.c and processes.c decide. */
 #pragma once
 
-#include "runtime/launch/node/launcher_log.h"
 #include "runtime/launch/job/node_plan.h"
+#include "runtime/launch/node/launcher_log.h"
 
 /* The configuration block, and notes about the options. */
 void node_log_lines_begin(const struct node_log *s, const struct job *j);

@@ -2,16 +2,15 @@
 #include "runtime/launch/node/log_lines.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
-
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 #include "common/folder_testing.h"
 #include "runtime/launch/node/node_testing.h"

@@ -1,7 +1,7 @@
 /* Flags, help and errors of a subcommand.  See command.h. */
-#include <stdio.h>
-
 #include "runtime/launch/options/command.h"
+
+#include <stdio.h>
 
 static bool judge(const char *usage, const struct co_flag *flags, size_t n, const char *name, int r,
     const struct co_err *err, int *ret_code) {

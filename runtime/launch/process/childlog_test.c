@@ -1,7 +1,7 @@
 #include "runtime/launch/process/childlog.h"
 
-#include <stdarg.h>
 #include <setjmp.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -5,8 +5,8 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <pty.h>
-#include <setjmp.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,9 +1,9 @@
 #include "runtime/launch/process/spawn.h"
 
 #include <fcntl.h>
-#include <stdarg.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>

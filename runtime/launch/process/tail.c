@@ -1,11 +1,11 @@
 /* A buffer of the last bytes of a stream.  See tail.h. */
 #include "runtime/launch/process/tail.h"
 
-#include "common/cause.h"
-#include "common/utf8.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "common/cause.h"
+#include "common/utf8.h"
 
 void proc_tail_add(struct proc_tail *t, const char *data, size_t len) {
     if (len > PROC_TAIL_MAX) {

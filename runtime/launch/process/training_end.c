@@ -2,12 +2,12 @@
  * training_end.h. */
 #include "runtime/launch/process/training_end.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "common/contract.h"
 #include "common/http/httpc.h"
 #include "common/parse.h"
-
-#include <stdio.h>
-#include <string.h>
 
 enum {
     PLACES_MAX = 8,

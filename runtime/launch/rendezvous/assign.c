@@ -1,12 +1,12 @@
 /* Sorts the nodes of a job into ranks and reports ranks that clash.  assign.h has the rules. */
 #include "runtime/launch/rendezvous/assign.h"
 
-#include "common/json/json.h"
-#include "common/parse.h"
-
 #include <arpa/inet.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "common/json/json.h"
+#include "common/parse.h"
 
 struct rank_key {
     uint64_t first;   /* first criterion: asked rank + 1, or the address; 0: neither is given */

@@ -1,13 +1,14 @@
 #include "runtime/launch/rendezvous/assign.h"
 
-#include "common/mem.h"
-
-#include <stdarg.h>
 #include <setjmp.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+
 #include <cmocka.h>
+
+#include "common/mem.h"
 
 #define AT(ip) "{\"candidate\": \"" ip ":35100\"}"
 

@@ -6,16 +6,15 @@
  * second connection only says that keys have changed and must be read again.  A failed request is
  * simply followed by the next take_step() after a backoff, so that an etcd that dies and returns
  * needs no special case.  etcd_view.h describes the keys, etcd_decide.c what follows from them. */
-#include "runtime/launch/rendezvous/backend.h"
-
-#include "common/parse.h"
-#include "runtime/launch/rendezvous/etcd_client.h"
-#include "runtime/launch/rendezvous/etcd_write.h"
-#include "runtime/launch/rendezvous/neighbour.h"
-
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+
+#include "common/parse.h"
+#include "runtime/launch/rendezvous/backend.h"
+#include "runtime/launch/rendezvous/etcd_client.h"
+#include "runtime/launch/rendezvous/etcd_write.h"
+#include "runtime/launch/rendezvous/neighbour.h"
 
 enum {
     GATHER_MS = 5, /* changes that arrive together are read once */

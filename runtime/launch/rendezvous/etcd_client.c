@@ -1,10 +1,10 @@
 /* Requests to etcd's JSON gateway over two HTTP connections.  See etcd_client.h. */
 #include "runtime/launch/rendezvous/etcd_client.h"
 
+#include <string.h>
+
 #include "common/buf.h"
 #include "runtime/launch/rendezvous/etcd_json.h"
-
-#include <string.h>
 
 enum {
     ANSWER_MAX = 64 * 1024 * 1024,

@@ -1,14 +1,15 @@
 #include "runtime/launch/rendezvous/etcd_client.h"
 
-#include "common/http/httpd.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
 #include <cmocka.h>
+
+#include "common/http/httpd.h"
 
 /* The gateway answers every request as the test says. */
 struct world {

@@ -1,12 +1,11 @@
 /* Decides what a node does next, from a snapshot of the keys (etcd_view.h) and from what the node
  * knows of itself.  Pure.  Every node decides on its own; as all of them see the same keys in the
  * same order of revisions, they come to the same result. */
-#include "runtime/launch/rendezvous/etcd_view.h"
-
-#include "runtime/launch/rendezvous/assign.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "runtime/launch/rendezvous/assign.h"
+#include "runtime/launch/rendezvous/etcd_view.h"
 
 enum {
     SAME_NAME_MS =

@@ -1,12 +1,11 @@
 /* Lines "<range><key> <value>": what an etcd holds of job "j", whoever wrote it, and what node "b"
  * makes of it.  Nothing may crash; an order names nodes that are there, an end has its reason, and
  * what follows can be written. */
-#include "runtime/launch/rendezvous/etcd_write.h"
-
-#include "common/base64.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "common/base64.h"
+#include "runtime/launch/rendezvous/etcd_write.h"
 
 enum { RANGES = 4 };
 

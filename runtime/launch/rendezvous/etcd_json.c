@@ -1,9 +1,9 @@
 /* JSON bodies for etcd's gateway.  See etcd_json.h. */
 #include "runtime/launch/rendezvous/etcd_json.h"
 
-#include "common/base64.h"
-
 #include <string.h>
+
+#include "common/base64.h"
 
 static json_t *base64_of(const char *s) {
     CO_AUTOFREE char *text = co_base64(s, strlen(s));

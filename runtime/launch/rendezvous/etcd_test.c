@@ -1,12 +1,12 @@
-#include "runtime/launch/rendezvous/etcd_view.h"
-
-#include "common/base64.h"
-
-#include <stdarg.h>
 #include <setjmp.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
 #include <cmocka.h>
+
+#include "common/base64.h"
+#include "runtime/launch/rendezvous/etcd_view.h"
 
 /* One key of an etcd; revisions count from 1 in the order of the rows. */
 struct key {

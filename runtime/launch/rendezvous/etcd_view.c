@@ -2,13 +2,13 @@
  * etcd_view.h. */
 #include "runtime/launch/rendezvous/etcd_view.h"
 
+#include <string.h>
+
 #include "common/base64.h"
 #include "common/parse.h"
 #include "common/utf8.h"
 #include "runtime/launch/rendezvous/group.h"
 #include "runtime/launch/rendezvous/wire.h"
-
-#include <string.h>
 
 enum { NODES_MAX = 16 * 1024, ROUNDS_MAX = 1000 * 1000 * 1000 };
 

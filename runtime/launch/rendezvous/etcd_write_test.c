@@ -1,13 +1,14 @@
 #include "runtime/launch/rendezvous/etcd_write.h"
 
-#include "common/base64.h"
-#include "common/buf.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+
 #include <cmocka.h>
+
+#include "common/base64.h"
+#include "common/buf.h"
 
 static const struct rdzv_options me = {
     .name = (char *)"b", .host = (char *)"h", .value = (char *)"{}", .rank = -1};

@@ -2,11 +2,11 @@
  * nodes that are late. */
 #include "runtime/launch/rendezvous/group.h"
 
-#include "common/json/json.h"
-
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "common/json/json.h"
 
 static void node_free(struct rdzv_group_node *n) {
     free(n->name);

@@ -1,9 +1,10 @@
 #include "runtime/launch/rendezvous/group.h"
 
-#include <stdarg.h>
 #include <setjmp.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
 #include <cmocka.h>
 
 /* A scenario is written in words, one step a word, each at a second of its own:

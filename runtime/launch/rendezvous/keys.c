@@ -1,9 +1,9 @@
 /* Keys and listings of a rendezvous.  See keys.h. */
 #include "runtime/launch/rendezvous/keys.h"
 
-#include "common/json/json.h"
-
 #include <string.h>
+
+#include "common/json/json.h"
 
 enum {
     KEYS_MAX = 4096,       /* that belong to no node */

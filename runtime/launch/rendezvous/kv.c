@@ -16,14 +16,13 @@
  * Until ALONE or ENDED it always has one pending request (ask_master).  The master answers when
  * there is a notice, or after beat_ms.  A master that runs Paddle's launcher is recognized by its
  * empty answer and polled instead. */
-#include "runtime/launch/rendezvous/backend.h"
-
-#include "runtime/launch/rendezvous/master.h"
-#include "runtime/launch/rendezvous/poll.h"
-
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "runtime/launch/rendezvous/backend.h"
+#include "runtime/launch/rendezvous/master.h"
+#include "runtime/launch/rendezvous/poll.h"
 
 enum {
     LOST_MS = 500, /* for so long a master that stopped answering is tried before it is lost */

@@ -1,6 +1,4 @@
 /* A node and a master that answers what the test says: kv.c's part of the conversation. */
-#include "runtime/launch/rendezvous/rendezvous.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +10,7 @@
 #include "common/http/httpc.h"
 #include "common/http/httpd.h"
 #include "runtime/launch/rendezvous/backend.h"
+#include "runtime/launch/rendezvous/rendezvous.h"
 #include "runtime/launch/rendezvous/wire.h"
 
 /* Of the time limits, the test has only those that must pass.  The others are far away or are

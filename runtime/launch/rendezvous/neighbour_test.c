@@ -1,7 +1,5 @@
 #include "runtime/launch/rendezvous/neighbour.h"
 
-#include "common/http/httpd.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +7,8 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#include "common/http/httpd.h"
 
 struct world {
     struct co_loop *loop;

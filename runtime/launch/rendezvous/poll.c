@@ -1,11 +1,11 @@
 /* Reads the list of nodes that Paddle's key-value service returns.  See poll.h. */
 #include "runtime/launch/rendezvous/poll.h"
 
+#include <string.h>
+
 #include "common/json/json.h"
 #include "common/parse.h"
 #include "runtime/launch/rendezvous/wire.h"
-
-#include <string.h>
 
 struct owner {
     json_t *all;

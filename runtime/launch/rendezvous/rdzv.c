@@ -1,11 +1,10 @@
 /* The front end of the rendezvous: checks the options, picks a back end by --master, keeps the
  * state and the deadline, and calls the launcher's callbacks.  See rendezvous.h and backend.h. */
-#include "runtime/launch/rendezvous/backend.h"
+#include <string.h>
 
 #include "common/parse.h"
+#include "runtime/launch/rendezvous/backend.h"
 #include "runtime/launch/rendezvous/group.h"
-
-#include <string.h>
 
 enum {
     DEADLINE_MS = 15 * 60 * 1000,

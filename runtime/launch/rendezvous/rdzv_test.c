@@ -1,5 +1,3 @@
-#include "runtime/launch/rendezvous/backend.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +5,8 @@
 #include <string.h>
 
 #include <cmocka.h>
+
+#include "runtime/launch/rendezvous/backend.h"
 
 enum { TRACE = 1024, SOON_MS = 20 };
 

@@ -2,15 +2,15 @@
  * the timer of the group.  See service.h; keys.h has what Paddle's launchers read. */
 #include "runtime/launch/rendezvous/service.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "common/http/httpd.h"
 #include "common/utf8.h"
 #include "runtime/launch/rendezvous/guard.h"
 #include "runtime/launch/rendezvous/keys.h"
 #include "runtime/launch/rendezvous/rendezvous.h"
 #include "runtime/launch/rendezvous/wire.h"
-
-#include <stdio.h>
-#include <string.h>
 
 enum {
     SPARE_CONNECTIONS = 256,

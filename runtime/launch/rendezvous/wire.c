@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+
 #include <zlib.h>
 
 static const char *const words[] = {[RDZV_NODE_JOINING] = "join",

@@ -1,9 +1,10 @@
 /* First byte: who speaks.  A launcher's header, a node's key, the master's answer, Paddle's
  * listing: nothing may crash, and what is accepted can be said again. */
-#include "runtime/launch/rendezvous/poll.h"
 #include "runtime/launch/rendezvous/wire.h"
 
 #include <string.h>
+
+#include "runtime/launch/rendezvous/poll.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,9 +1,10 @@
 #include "runtime/launch/rendezvous/wire.h"
 
-#include <stdarg.h>
 #include <setjmp.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
 #include <cmocka.h>
 
 static const char *const good_hellos[] = {

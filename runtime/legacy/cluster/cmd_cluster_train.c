@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 
 #include "common/mem.h"
-#include "runtime/legacy/cluster/ssh_job.h"
 #include "runtime/legacy/cluster/legacy_commands.h"
+#include "runtime/legacy/cluster/ssh_job.h"
 
 static const char usage[] =
     "paddlerun cluster_train -j DIR | -p DIR [flags] [--flag=value...]\n\n"

@@ -1,8 +1,8 @@
 /* A conf.py from anybody. */
+#include "runtime/legacy/cluster/conf.h"
+
 #include <stddef.h>
 #include <stdint.h>
-
-#include "runtime/legacy/cluster/conf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,8 +5,8 @@
 
 #include "common/buf.h"
 #include "common/loop.h"
-#include "runtime/legacy/cluster/host_script.h"
 #include "runtime/launch/process/tail.h"
+#include "runtime/legacy/cluster/host_script.h"
 
 enum cluster_session_state {
     CLUSTER_SESSION_COPYING,

@@ -15,9 +15,9 @@
 
 #include "common/buf.h"
 #include "common/parse.h"
-#include "runtime/legacy/cluster/session.h"
 #include "runtime/launch/process/signals.h"
 #include "runtime/launch/process/spawn.h"
+#include "runtime/legacy/cluster/session.h"
 
 enum {
     LAST_EVERY_MS = 10000, /* how often the last line of the first host's log is shown */

@@ -1,5 +1,7 @@
 /* Runs one server per port, as `paddle pserver --ports_num` did, until all have finished or a
  * signal comes. */
+#include "runtime/legacy/pserver/pserver.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -14,12 +16,11 @@
 #include "common/contract.h"
 #include "common/mem.h"
 #include "common/parse.h"
+#include "runtime/legacy/pserver/flags.h"
+#include "runtime/legacy/pserver/nics.h"
 #include "runtime/train/ps/client/options.h"
 #include "runtime/train/ps/glog.h"
 #include "runtime/train/ps/server/server.h"
-#include "runtime/legacy/pserver/nics.h"
-#include "runtime/legacy/pserver/flags.h"
-#include "runtime/legacy/pserver/pserver.h"
 
 struct instances {
     struct pss_server **server; /* owned; NULL once it has ended */

@@ -18,8 +18,8 @@
 
 #include "common/buf.h"
 #include "common/ports_testing.h"
-#include "runtime/legacy/pserver/nics.h"
 #include "runtime/legacy/pserver/flags.h"
+#include "runtime/legacy/pserver/nics.h"
 #include "runtime/train/ps/client/client.h"
 
 enum { WORDS_MAX = 6, TEXT_MAX = 1 << 16 };

@@ -1,12 +1,11 @@
 /* What paddlerun ckpt writes, on a file system that fails: a directory of rt_save, NumPy's files,
  * text.  What was there before stays whole until the new is. */
-#include "runtime/train/ckpt/disk_testing.h"
-
 #include <math.h>
 #include <sys/stat.h>
 
 #include "common/buf.h"
 #include "runtime/tools/inspect/inspect.h"
+#include "runtime/train/ckpt/disk_testing.h"
 
 enum { ROWS = 10, SIZE = 6 };
 

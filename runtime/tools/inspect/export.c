@@ -7,9 +7,9 @@
 #include "common/buf.h"
 #include "common/bytes.h"
 #include "common/size.h"
-#include "runtime/train/ckpt/disk.h"
 #include "runtime/tools/inspect/inspect.h"
 #include "runtime/tools/inspect/npz.h"
+#include "runtime/train/ckpt/disk.h"
 
 enum { VALUES_MAX_LOG2 = 40 }; /* of a dense table: what a manifest may claim */
 

@@ -1,11 +1,11 @@
 /* Chunks of any content, with right checksums, as a checkpoint of one server: what looks at it
  * refuses them or not, and does nothing worse. */
+#include "runtime/tools/inspect/inspect.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "runtime/tools/inspect/inspect.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

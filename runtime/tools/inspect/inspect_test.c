@@ -2,23 +2,22 @@
  * memory, damage, and files of NumPy. */
 #include "runtime/tools/inspect/inspect.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
-
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cmocka.h>
+
 #include "common/buf.h"
 #include "common/folder_testing.h"
-#include "runtime/train/ckpt/disk.h"
 #include "runtime/tools/inspect/idmap.h"
+#include "runtime/train/ckpt/disk.h"
 
 enum { DIM = 2, STATE = 2, SERVERS = 2, SIZE = 6, EACH = 8 + (DIM + STATE) * 4 };
 

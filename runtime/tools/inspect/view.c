@@ -7,9 +7,9 @@
 #include "common/bytes.h"
 #include "common/parse.h"
 #include "common/size.h"
-#include "runtime/train/ckpt/fields.h"
 #include "runtime/tools/inspect/inspect.h"
 #include "runtime/tools/inspect/walk.h"
+#include "runtime/train/ckpt/fields.h"
 #include "runtime/train/optim/init.h"
 #include "runtime/train/optim/optim.h"
 

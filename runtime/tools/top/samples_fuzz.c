@@ -1,7 +1,8 @@
 /* Text of any process. */
+#include "runtime/tools/top/samples.h"
+
 #include <stdint.h>
 
-#include "runtime/tools/top/samples.h"
 #include "runtime/tools/top/table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,15 +1,14 @@
 /* Samples of any process; lines made of two reads. */
 #include "runtime/tools/top/table.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
-
-#include <math.h>
-#include <string.h>
 
 static struct top_samples parse(const char *text, double at) {
     struct top_samples s = {0};

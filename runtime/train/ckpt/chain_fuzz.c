@@ -1,8 +1,9 @@
 /* The first byte chooses: the manifest of a checkpoint, or a server's part.  Their hashes are put
  * right now and then, so that what is behind them is reached. */
+#include "runtime/train/ckpt/chain.h"
+
 #include <string.h>
 
-#include "runtime/train/ckpt/chain.h"
 #include "runtime/train/ckpt/format.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

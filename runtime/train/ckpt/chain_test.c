@@ -1,25 +1,25 @@
 /* Checkpoints of several servers: what is written is read; what is torn or damaged is named and
  * passed over; a process killed at any step leaves a whole one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "runtime/train/ckpt/chain.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cmocka.h>
+
 #include "common/folder_testing.h"
-#include "runtime/train/ckpt/fields.h"
-#include "runtime/train/ckpt/chain.h"
 #include "runtime/train/ckpt/disk.h"
+#include "runtime/train/ckpt/fields.h"
 #include "runtime/train/ckpt/format.h"
 
 enum { DIM = 3, SERVERS = 2, ROWS = 20 };

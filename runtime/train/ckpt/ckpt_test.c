@@ -1,21 +1,21 @@
+#include "runtime/train/ckpt/ckpt.h"
+
+#include <dirent.h>
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
-
-#include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cmocka.h>
+
 #include "common/buf.h"
 #include "common/folder_testing.h"
 #include "runtime/train/ckpt/fields.h"
-#include "runtime/train/ckpt/ckpt.h"
 
 enum { DIM = 3, ROWS = 50, VALUES = 100, MOST = 1 << 16 };
 

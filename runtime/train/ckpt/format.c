@@ -5,6 +5,7 @@
  */
 #define XXH_INLINE_ALL
 #include <inttypes.h>
+
 #include <xxhash.h>
 
 #include "common/size.h"

@@ -1,13 +1,12 @@
 /* Groups whose endpoints are names, while DNS does not answer. */
+#include <dlfcn.h>
+#include <netdb.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <cmocka.h>
-
-#include <dlfcn.h>
-#include <netdb.h>
 
 #include "runtime/train/coll/coll_testing.h"
 

@@ -1,9 +1,9 @@
 /* Fuzzes what a rank says in its hello: any bytes are either refused, or read, and the same when
  * written again. */
-#include "runtime/train/coll/hello.h"
-
 #include <assert.h>
 #include <string.h>
+
+#include "runtime/train/coll/hello.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

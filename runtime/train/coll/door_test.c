@@ -2,15 +2,14 @@
  * version, are of another job, have a wrong token, or connect as a rank that is there already.  The
  * group forms all the same, and logs one line for each of them.  And two groups form at one door.
  */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/eventfd.h>
 
 #include <cmocka.h>
-
-#include <fcntl.h>
-#include <sys/eventfd.h>
 
 #include "common/clock_testing.h"
 #include "common/parse.h"

@@ -1,14 +1,13 @@
 /* During calls on GPUs a rank dies, stops, is late, leaves, or its libraries fail: the other ranks
  * must name it. */
+#include <poll.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <cmocka.h>
-
-#include <poll.h>
-#include <sched.h>
 
 #include "runtime/train/coll/gpu_testing.h"
 

@@ -5,14 +5,13 @@
  *     gpu_test say DEVICE   opens a group of one rank on DEVICE; prints the device's name or why
  *                           that failed
  *     gpu_test driver       can this user load a GPU driver, with this LD_LIBRARY_PATH? */
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <cmocka.h>
-
-#include <dlfcn.h>
 
 #include "runtime/train/coll/gpu_testing.h"
 

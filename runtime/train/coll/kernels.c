@@ -1,8 +1,7 @@
 /* The inner loops of reductions.  Each loop is written once, in plain C, and compiled once for each
  * instruction set; the compiler vectorizes it. */
-#include "runtime/train/coll/reduce.h"
-
 #include "common/isa.h"
+#include "runtime/train/coll/reduce.h"
 
 #define INLINE static inline __attribute__((always_inline))
 /* `out` may equal an input, which is no dependency between iterations; the compiler must know that

@@ -5,15 +5,14 @@
  *     ranks 0 1 -- shared memory           ranks 2 3 -- shared memory
  *     10.77.0.1 left <==== TCP ====> right 10.77.0.2
  */
+#include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <cmocka.h>
-
-#include <fcntl.h>
-#include <sched.h>
 
 #include "common/contract.h"
 #include "runtime/train/coll/coll_testing.h"

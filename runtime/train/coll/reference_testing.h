@@ -5,8 +5,8 @@
 #include <assert.h>
 #include <math.h>
 
-#include "runtime/train/coll/reduce.h"
 #include "runtime/train/coll/coll_testing.h"
+#include "runtime/train/coll/reduce.h"
 
 enum { GUARD = 64 };
 

@@ -1,5 +1,4 @@
 /* Creates and maps the memory that a machine's ranks share, and waits for flags in it. */
-#include "common/clock.h"
 #include "runtime/train/coll/shm.h"
 
 #include <errno.h>
@@ -12,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/limits.h"
 #include "runtime/train/coll/coll.h"
 

@@ -1,13 +1,12 @@
 /* How ranks of a machine wait: they spin if each has a core, and yield otherwise, or sleep where
  * yields do not pay.  And how much memory they map. */
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <cmocka.h>
-
-#include <sched.h>
 
 #include "common/limits.h"
 #include "runtime/train/coll/message.h"

@@ -1,12 +1,11 @@
 /* A group continues without a rank that was killed or stopped, or with one that has come back. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <cmocka.h>
-
-#include <pthread.h>
 
 #include "common/map.h"
 #include "runtime/train/coll/stage_testing.h"

@@ -3,10 +3,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/mount.h>
 
 #include <cmocka.h>
-
-#include <sys/mount.h>
 
 #include "runtime/train/coll/coll_testing.h"
 

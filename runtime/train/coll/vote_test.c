@@ -1,15 +1,17 @@
 /* The rounds of vote.h, with the other ranks' words put where the monitor would put them. */
+#include "runtime/train/coll/vote.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-#include <poll.h>
-#include <pthread.h>
 #include <string.h>
 
+#include <cmocka.h>
+
 #include "common/mem.h"
-#include "runtime/train/coll/vote.h"
 
 enum { RANKS = 4, DEAD_1 = 1 << 1, DEAD_2 = 1 << 2, END_MS = 60000 };
 

@@ -1,4 +1,5 @@
 /* Deadlines and goodbyes: what a rank may conclude from them, also if it was itself stopped. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,11 +7,9 @@
 
 #include <cmocka.h>
 
-#include <fcntl.h>
-
 #include "common/log.h"
-#include "runtime/train/coll/message.h"
 #include "runtime/train/coll/coll_testing.h"
+#include "runtime/train/coll/message.h"
 
 enum { RANKS = 3, SOME = 4096, LIMIT_MS = 8000, AGO_MS = 60000, NOW_MS = 1000 * 1000 };
 

@@ -1,15 +1,15 @@
+#include "runtime/train/cost/cost.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
+#include <cmocka.h>
+
 #include "common/mem.h"
-#include "runtime/train/cost/cost.h"
 
 static void steps_and_bytes_are_those_of_the_algorithms(void **state) {
     (void)state;

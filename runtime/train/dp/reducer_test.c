@@ -1,12 +1,11 @@
 /* Averages of gradients over real processes against a serial sum. */
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <cmocka.h>
-
-#include <sched.h>
 
 #include "runtime/train/dp/dp.h"
 #include "runtime/train/dp/dp_testing.h"

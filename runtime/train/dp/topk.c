@@ -1,8 +1,8 @@
 /* The largest entries of a vector.  A sample gives a threshold that somewhat more than k entries
  * pass; k of these are chosen exactly. */
-#include "runtime/train/dp/dp.h"
-
 #include <string.h>
+
+#include "runtime/train/dp/dp.h"
 
 /* The top k of all correspond to the top SAMPLED of the sample; WANTED of those are to pass. */
 enum { SAMPLED = 64, WANTED = 96 };

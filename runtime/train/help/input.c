@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "common/mem.h"
-#include "runtime/train/help/files.h"
 #include "common/source.h"
+#include "runtime/train/help/files.h"
 
 enum { BUFFER_SIZE = 1 << 20, MARK = 3 };
 _Static_assert(BUFFER_SIZE > 2 * RT_LINE_MAX, "a line that is allowed fits");

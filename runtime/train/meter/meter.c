@@ -1,6 +1,4 @@
 /* The registry of training metrics, and the HTTP server that shows them at /metrics. */
-#include "common/clock.h"
-#include "common/thread.h"
 #include "runtime/train/meter/meter.h"
 
 #include <pthread.h>
@@ -8,7 +6,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "common/http/httpd.h"
+#include "common/thread.h"
 #include "runtime/train/meter/metric_rows.h"
 
 enum { TEXT_MAX = 4 << 20 };

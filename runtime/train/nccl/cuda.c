@@ -1,9 +1,9 @@
 /* Loads the CUDA driver and does what a group needs of it: a context, memory, copies, events. */
 #include "runtime/train/nccl/cuda.h"
 
+#include "common/library.h"
 #include "common/mem.h"
 #include "runtime/train/nccl/cuda_abi.h"
-#include "common/library.h"
 
 struct device_block {
     struct device_block *next;

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "common/mem.h"
 #include "common/library.h"
+#include "common/mem.h"
 #include "runtime/train/nccl/nccl_abi.h"
 
 _Static_assert((int)NCCL_ID_BYTES == (int)NCCL_ID_SIZE, "an id travels whole");

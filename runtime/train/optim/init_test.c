@@ -1,4 +1,6 @@
 /* Rows against testdata/init.txt, which init.py beside it makes of the same formulas. */
+#include "runtime/train/optim/init.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +13,6 @@
 
 #include "common/buf.h"
 #include "common/mem.h"
-#include "runtime/train/optim/init.h"
 
 #define GOLDENS "runtime/train/optim/testdata/init.txt"
 

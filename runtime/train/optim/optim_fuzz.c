@@ -1,13 +1,14 @@
 /* Text forms on any bytes (servers read them from trainers): no crash; a rule that is accepted
  * comes back from its own text and can be applied, an initializer makes rows, a schedule rates that
  * are numbers. */
+#include "runtime/train/optim/optim.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/mem.h"
 #include "runtime/train/optim/init.h"
-#include "runtime/train/optim/optim.h"
 #include "runtime/train/optim/schedule.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,4 +1,6 @@
 /* The fast form against the scalar reference, and the text form. */
+#include "runtime/train/optim/optim.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +11,6 @@
 #include <cmocka.h>
 
 #include "common/mem.h"
-#include "runtime/train/optim/optim.h"
 #include "runtime/train/optim/reference_testing.h"
 
 /* Values in [-1, 1) from a small generator of the test's own. */

@@ -1,8 +1,8 @@
 /* The rules' update loops in single precision, as training runs them. reference_testing.c has the
  * formulas that tests compare them with. */
-#include <math.h>
-
 #include "runtime/train/optim/rules.h"
+
+#include <math.h>
 
 /* Plain loops over restrict pointers, which the compiler vectorises, square roots included: the
  * folder is built with -fno-math-errno (Makefile), and no argument is negative. */

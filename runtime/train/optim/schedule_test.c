@@ -1,5 +1,7 @@
 /* Schedules against testdata/schedule.txt, made by schedule.py beside it: real Paddle 3.3.1, and
  * the formulas of its ancestors' documents. */
+#include "runtime/train/optim/schedule.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +14,6 @@
 
 #include "common/buf.h"
 #include "common/mem.h"
-#include "runtime/train/optim/schedule.h"
 
 #define GOLDENS "runtime/train/optim/testdata/schedule.txt"
 

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/train/ps/glog.h"
 #include "common/bytes.h"
+#include "runtime/train/ps/glog.h"
 
 void ps_table_describe(const struct ps_table *t, struct ckpt_table *ret) {
     *ret = (struct ckpt_table){

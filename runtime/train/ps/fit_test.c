@@ -1,15 +1,14 @@
 /* Which saved tables fit a table of the job, and what becomes of a row. */
+#include "runtime/train/ps/fit.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/train/ps/fit.h"
+#include <cmocka.h>
 
 enum { DIM = 2 };
 

@@ -9,10 +9,10 @@
  * Pure functions; a table is read-only after ps_table_make and ps_tables_take_turns. */
 #pragma once
 
+#include "runtime/rt.h"
+#include "runtime/train/optim/init.h"
 #include "runtime/train/optim/optim.h"
 #include "runtime/train/optim/schedule.h"
-#include "runtime/train/optim/init.h"
-#include "runtime/rt.h"
 #include "runtime/train/table/narrow.h"
 #include "runtime/train/table/policy.h"
 

@@ -1,7 +1,6 @@
 /* Translates PADDLE_INIT_*, the environment of 0.8 to 0.12, into variables of the contract. */
-#include "runtime/train/role/environment.h"
-
 #include "common/parse.h"
+#include "runtime/train/role/environment.h"
 
 enum { SERVERS_MAX = 65536 };
 

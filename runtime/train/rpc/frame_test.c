@@ -1,14 +1,14 @@
+#include "runtime/train/rpc/frame.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
-#include <string.h>
-
 #include "common/bytes.h"
-#include "runtime/train/rpc/frame.h"
 
 enum { ROOM = 4096 };
 

@@ -1,14 +1,11 @@
 /* What strangers do at the front door, and what they get. */
+#include <arpa/inet.h>
+#include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
-
-#include <arpa/inet.h>
-#include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -16,12 +13,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <cmocka.h>
+
 #include "common/bytes.h"
 #include "common/listen.h"
 #include "common/mem.h"
 #include "runtime/net/acceptor.h"
-#include "runtime/train/rpc/pass.h"
 #include "runtime/train/rpc/dial_testing.h"
+#include "runtime/train/rpc/pass.h"
 
 /* What must come has WAIT_MS; strangers have much longer to prove that they know the token: that
  * distinguishes what waits for their end from what does not. */

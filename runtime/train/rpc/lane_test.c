@@ -1,18 +1,17 @@
 /* Two ends of a lane, or one end and somebody who writes what he likes. */
+#include <arpa/inet.h>
+#include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
-
-#include <arpa/inet.h>
-#include <poll.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 #include "common/bytes.h"
 #include "runtime/train/rpc/rpc.h"

@@ -1,18 +1,18 @@
 /* A relay between a descriptor, as gRPC would have it, and a peer that speaks TLS by hand. */
+#include "runtime/train/rpc/relay.h"
+
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
-
-#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cmocka.h>
+
 #include "common/mem.h"
-#include "runtime/train/rpc/relay.h"
 
 enum { WAIT_MS = 30000, LARGE = 3 << 20 };
 

@@ -3,8 +3,6 @@
  *
  * Connections reach gRPC only through the front door (runtime/net), after their peer has proved the
  * token (front.c). That thread calls all of rpc_ops; streams themselves are in stream.c. */
-#include "runtime/train/rpc/rpc_internal.h"
-
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +10,7 @@
 
 #include "common/thread.h"
 #include "runtime/train/rpc/pass.h"
+#include "runtime/train/rpc/rpc_internal.h"
 
 enum { PARTING_MS = 300, HELD_MS = 10000 };
 

@@ -15,8 +15,8 @@
  * streams. */
 #pragma once
 
-#include "runtime/train/rpc/pass.h"
 #include "runtime/train/rpc/lane.h"
+#include "runtime/train/rpc/pass.h"
 
 struct rpc;
 struct rpc_stream;

@@ -2,6 +2,9 @@
  * that come in) and grpc_users.c. No other file may include it, because it shows gRPC's types. */
 #pragma once
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include <grpc/byte_buffer.h>
 #include <grpc/byte_buffer_reader.h>
 #include <grpc/grpc.h>
@@ -10,9 +13,6 @@
 #include <grpc/support/alloc.h>
 #include <grpc/support/log.h>
 #include <grpc/support/time.h>
-
-#include <pthread.h>
-#include <stdatomic.h>
 
 #include "common/tsan.h"
 #include "runtime/net/acceptor.h"

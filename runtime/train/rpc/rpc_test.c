@@ -1,19 +1,11 @@
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
-
-#include <arpa/inet.h>
-#include <dlfcn.h>
-#include <grpc/byte_buffer.h>
-#include <grpc/compression.h>
-#include <grpc/grpc.h>
-#include <grpc/grpc_posix.h>
-#include <grpc/grpc_security.h>
-#include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -21,9 +13,16 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <cmocka.h>
+#include <grpc/byte_buffer.h>
+#include <grpc/compression.h>
+#include <grpc/grpc.h>
+#include <grpc/grpc_posix.h>
+#include <grpc/grpc_security.h>
+
 #include "common/listen.h"
-#include "runtime/train/rpc/pass.h"
 #include "runtime/train/rpc/dial_testing.h"
+#include "runtime/train/rpc/pass.h"
 
 static const struct net_auth auth = {&rpc_protocol, "secret", false};
 

@@ -8,10 +8,10 @@
  * the close batch may complete before the receive of a message that came first, such as the reason
  * why the peer ends the call. So a stream has ended when its close batch is complete and no receive
  * is in progress. The close batch holds the reference that the stream was made with. */
-#include "runtime/train/rpc/rpc_internal.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "runtime/train/rpc/rpc_internal.h"
 
 struct rpc_call_stream {
     struct rpc_stream base;

@@ -1,15 +1,14 @@
 /* A store with cold rows behaves as one that is all in memory.  Also: a disk that is full, damaged,
  * or in use by another process. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "runtime/train/table/cold.h"
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <setjmp.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/train/table/cold.h"
+#include <cmocka.h>
+
 #include "runtime/train/table/index.h"
 
 enum { DIM = 8, STATE = 2, IDS = 40000, BATCH = 200, MEMORY = 1 << 20 };

@@ -1,5 +1,7 @@
 /* Tests the loops that narrow and widen rows, in each form, against the conversions of one number
  * at a time (common/half.h). */
+#include "runtime/train/table/narrow.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +16,6 @@
 #include "common/half.h"
 #include "common/isa_testing.h"
 #include "common/mem.h"
-#include "runtime/train/table/narrow.h"
 
 enum { HALVES = 1 << 16, NEAR = 5, N = HALVES * NEAR };
 

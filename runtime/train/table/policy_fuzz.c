@@ -1,9 +1,9 @@
 /* Fuzzes the policy parsers: a text is accepted or refused with a message, and an accepted policy
  * can be applied to a row. */
+#include "runtime/train/table/policy.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include "runtime/train/table/policy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

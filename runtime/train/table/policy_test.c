@@ -1,4 +1,6 @@
 /* Policies: their parsers, what they do to the heads of rows, and the admission filter. */
+#include "runtime/train/table/policy.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +10,6 @@
 #include <cmocka.h>
 
 #include "common/mem.h"
-#include "runtime/train/table/policy.h"
 
 static void texts_are_checked(void **state) {
     (void)state;

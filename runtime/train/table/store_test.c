@@ -1,4 +1,6 @@
 /* Makes random calls to a store, and compares it with a plain array of what it should hold. */
+#include "runtime/train/table/store.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,7 +11,6 @@
 #include "common/bytes.h"
 #include "common/half.h"
 #include "runtime/train/table/narrow.h"
-#include "runtime/train/table/store.h"
 
 static uint64_t state;
 

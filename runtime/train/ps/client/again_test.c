@@ -1,14 +1,13 @@
 /* Connections that break at any byte: what was pushed counts once, steps and barriers are said
  * once, and nobody ends.  Between trainers and their server stands a proxy that cuts, or, where all
  * is encrypted, changes a byte; and that looks for gradients in what it carries. */
-#include "runtime/train/ps/client/proxy_testing.h"
-
 #include <stdio.h>
 
 #include "common/bytes.h"
 #include "runtime/train/ps/client/client.h"
 #include "runtime/train/ps/client/client_internal.h"
 #include "runtime/train/ps/client/link_internal.h"
+#include "runtime/train/ps/client/proxy_testing.h"
 #include "runtime/train/ps/server/server.h"
 
 enum { SIZE = 3000, DIM = 3, IDS = 200 };

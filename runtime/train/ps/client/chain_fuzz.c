@@ -3,6 +3,8 @@
  *
  *     u16 length of the text | the text, without its last line | chunks: head as in a part, data
  */
+#include "runtime/train/ckpt/chain.h"
+
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,7 +12,6 @@
 #include "common/bytes.h"
 #include "common/log.h"
 #include "runtime/rt.h"
-#include "runtime/train/ckpt/chain.h"
 #include "runtime/train/ckpt/fields.h"
 #include "runtime/train/ps/fit.h"
 #include "runtime/train/ps/shard/restore.h"

@@ -1,24 +1,23 @@
 /* Servers that are killed while they write checkpoints, again and again: there always is a whole
  * one, no older than the last that was completed, and training resumes from it.  Processes; they
  * die by SIGKILL at a step on the disk that a seed chooses. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
+#include <setjmp.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 #include "common/mem.h"
 #include "runtime/train/ckpt/chain.h"

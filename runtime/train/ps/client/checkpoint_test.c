@@ -1,22 +1,21 @@
 /* Checkpoints that servers make: what N servers wrote M servers load; a chain of deltas is as good
  * as a full one; each is of one instant; what is damaged is passed over. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <math.h>
 #include <poll.h>
 #include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 #include "common/buf.h"
 #include "common/bytes.h"
@@ -25,8 +24,8 @@
 #include "runtime/train/ckpt/chain.h"
 #include "runtime/train/ps/client/client.h"
 #include "runtime/train/ps/client/job_testing.h"
-#include "runtime/train/ps/shard/restore.h"
 #include "runtime/train/ps/server/server.h"
+#include "runtime/train/ps/shard/restore.h"
 
 enum { SIZE = 3000, DIM = 6, IDS = 4000, BATCH = 300, SERVERS_MAX = 4 };
 

@@ -8,9 +8,9 @@
 
 #include "runtime/net/net.h"
 #include "runtime/train/ps/client/client_internal.h"
-#include "runtime/train/ps/control.h"
 #include "runtime/train/ps/client/geo.h"
 #include "runtime/train/ps/client/options.h"
+#include "runtime/train/ps/control.h"
 #include "runtime/train/ps/glog.h"
 
 enum { TICK_MS = 100 };

@@ -1,22 +1,22 @@
 /* What a trainer does with servers that are none, refuse it, do not answer, or answer nonsense: it
  * names the server and what was wrong, in bounded time. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "runtime/train/ps/client/client.h"
 
 #include <pthread.h>
 #include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
+#include <cmocka.h>
+
 #include "common/listen.h"
 #include "runtime/net/net.h"
-#include "runtime/train/ps/client/client.h"
 #include "runtime/train/ps/client/link_internal.h"
 #include "runtime/train/ps/control.h"
 #include "runtime/train/rpc/rpc.h"

@@ -2,17 +2,16 @@
  * Each server has two shards. */
 #pragma once
 
+#include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
-
-#include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #include "common/mem.h"
 #include "common/ports_testing.h"

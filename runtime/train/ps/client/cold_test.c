@@ -1,13 +1,12 @@
 /* Servers whose tables are larger than their memory, from the trainer's side: the same values as
  * servers with memory enough, in checkpoints, too, whoever reads them; and what a directory that
  * cannot be used says. */
-#include "runtime/train/ps/client/client_testing.h"
-
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/contract.h"
+#include "runtime/train/ps/client/client_testing.h"
 
 enum { ROWS = 60000, WIDE = 64, BATCH = 1500, MEMORY = 8 << 20, STEPS = 80 };
 

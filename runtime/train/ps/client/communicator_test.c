@@ -1,8 +1,8 @@
 /* Async mode with queues: merged pushes come to the same sums, nothing is lost at the end, and
  * waiting callers return when the servers are gone. */
-#include "runtime/train/ps/client/client_testing.h"
-
 #include <stdlib.h>
+
+#include "runtime/train/ps/client/client_testing.h"
 
 enum { IDS = 50, PUSH = 30, PUSHES = 200 };
 

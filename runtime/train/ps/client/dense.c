@@ -7,8 +7,8 @@
 
 #include "runtime/net/net.h"
 #include "runtime/train/ps/client/client_internal.h"
-#include "runtime/train/ps/finite.h"
 #include "runtime/train/ps/client/geo.h"
+#include "runtime/train/ps/finite.h"
 #include "runtime/train/table/narrow.h"
 
 /* ---- one part for each chunk ---- */

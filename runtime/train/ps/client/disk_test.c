@@ -2,9 +2,8 @@
  * below the directory, in each way, and when the power is cut there.  Afterwards either the call
  * has failed and what was there before is still there and is what a restart takes; or it has
  * succeeded, and a restart takes the new.  Never anything else, such as empty tables. */
-#include "runtime/train/ps/client/client_testing.h"
-
 #include "runtime/train/ckpt/disk_testing.h"
+#include "runtime/train/ps/client/client_testing.h"
 
 enum { VALUES = 300, IDS = 40 };
 

@@ -1,12 +1,11 @@
 /* What a server holds of requests and answers over gRPC is bounded for all its trainers together.
  */
-#include "runtime/train/ps/client/client_testing.h"
-
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/cases_testing.h"
+#include "runtime/train/ps/client/client_testing.h"
 #include "runtime/train/ps/client/link_internal.h"
 
 /* GROWS_MAX: rows of 5 MiB, frames in flight (an eighth of the budget), what gRPC reads ahead of

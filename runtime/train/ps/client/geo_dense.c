@@ -3,9 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "runtime/train/ps/finite.h"
-#include "runtime/train/ps/client/geo_part.h"
 #include "common/bytes.h"
+#include "runtime/train/ps/client/geo_part.h"
+#include "runtime/train/ps/finite.h"
 
 /* Merges the servers' values, server [n], into the copy.  The first ones become the copy.  g->m is
  * held. */

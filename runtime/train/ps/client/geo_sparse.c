@@ -7,8 +7,8 @@
  * row has not changed, a read pulls the row again.  changed: the row is in t->changed. */
 #include <string.h>
 
-#include "runtime/train/ps/finite.h"
 #include "runtime/train/ps/client/geo_part.h"
+#include "runtime/train/ps/finite.h"
 
 struct mark {
     uint32_t round;

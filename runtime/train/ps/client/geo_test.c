@@ -1,7 +1,7 @@
 /* Geo mode: what is pushed of a copy's changes, and that trainers learn by it. */
-#include "runtime/train/ps/client/client_testing.h"
-
 #include <stdlib.h>
+
+#include "runtime/train/ps/client/client_testing.h"
 
 enum { IDS = 20, STEPS = 57 };
 

@@ -17,7 +17,6 @@
 #include "common/isa.h"
 #include "common/spare.h"
 #include "common/stdio.h"
-#include "runtime/train/role/role.h"
 #include "runtime/net/net.h"
 #include "runtime/train/ps/client/client.h"
 #include "runtime/train/ps/client/client_internal.h"
@@ -25,6 +24,7 @@
 #include "runtime/train/ps/client/report.h"
 #include "runtime/train/ps/glog.h"
 #include "runtime/train/ps/server/server.h"
+#include "runtime/train/role/role.h"
 
 struct rt_job {
     struct role_topology *topology;

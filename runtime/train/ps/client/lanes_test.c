@@ -1,27 +1,27 @@
 /* What a server does with data lanes that are not as they should be: whoever opens one has proved
  * the job's token, but may be another trainer's, broken, slow or greedy. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "runtime/train/ps/shard/lanes.h"
 
 #include <poll.h>
 #include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cmocka.h>
+
 #include "common/bytes.h"
 #include "runtime/net/net.h"
 #include "runtime/train/ps/client/client.h"
 #include "runtime/train/ps/client/link_internal.h"
 #include "runtime/train/ps/server/server_internal.h"
-#include "runtime/train/ps/shard/lanes.h"
 #include "runtime/train/rpc/dial_testing.h"
 
 enum { SIZE = 1 << 20, DIM = 4, ANSWER_MS = 60000 };

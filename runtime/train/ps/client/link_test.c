@@ -1,12 +1,11 @@
 /* The states of a link: how long a server may be away in each of them, and how long a trainer
  * attempts at one that accepts connections and says no more. */
-#include "runtime/train/ps/client/proxy_testing.h"
-
 #include <stdio.h>
 
 #include "runtime/net/net.h"
 #include "runtime/train/ps/client/client.h"
 #include "runtime/train/ps/client/link_internal.h"
+#include "runtime/train/ps/client/proxy_testing.h"
 
 /* SOON_MS: less than any wait of a single greeting, and much more than BOUND_MS. */
 enum { WAIT_MS = 60000, BOUND_MS = 300, SOON_MS = 8000 };

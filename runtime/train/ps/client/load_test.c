@@ -1,11 +1,10 @@
 /* Checkpoints that a shard cannot load, since a file is damaged after it was found: the server
  * ends, and a shard that loads another one serves again. */
-#include "runtime/train/ps/client/client_testing.h"
-
 #include <poll.h>
 #include <stdlib.h>
 
 #include "runtime/train/ckpt/chain.h"
+#include "runtime/train/ps/client/client_testing.h"
 #include "runtime/train/ps/fit.h"
 #include "runtime/train/ps/shard/restore.h"
 #include "runtime/train/ps/shard/saver.h"

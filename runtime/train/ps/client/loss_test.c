@@ -1,10 +1,9 @@
 /* The network between a trainer and its server fails in each mode at each stage, and comes back:
  * everybody continues, and what was pushed counts once. */
-#include "runtime/train/ps/client/proxy_testing.h"
-
 #include <stdio.h>
 
 #include "runtime/train/ps/client/client.h"
+#include "runtime/train/ps/client/proxy_testing.h"
 #include "runtime/train/ps/server/server.h"
 
 enum { SIZE = 30, DIM = 2, IDS = 8, STEPS = 8, TRAINERS = 2, WAIT_MS = 30000, LEASE_MS = 400 };

@@ -1,10 +1,10 @@
 /* The budget of a server holds: what its tables take is what the process grows by. */
-#include "runtime/train/ps/client/client_testing.h"
-
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "runtime/train/ps/client/client_testing.h"
 
 enum { TABLES = 4, BATCH = 5000, BUDGET = 64 << 20, SLACK = 16 << 20 };
 

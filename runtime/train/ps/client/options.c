@@ -12,8 +12,8 @@
 #include "common/parse.h"
 #include "common/spare.h"
 #include "runtime/net/handshake.h"
-#include "runtime/train/ps/glog.h"
 #include "runtime/train/ps/client/strategy.h"
+#include "runtime/train/ps/glog.h"
 
 enum { SHARDS_MAX = 64, SHARDS_DEFAULT_MAX = 16, QUEUE_DEFAULT = 16 };
 

@@ -1,17 +1,17 @@
 /* What a program says counts, then the environment, then the default; and each wrong value is named
  * with its variable. */
+#include "runtime/train/ps/client/options.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
+#include <cmocka.h>
+
 #include "common/mem.h"
-#include "runtime/train/ps/client/options.h"
 
 static const char *const names[] = {"PADDLE_PS_LEASE", "PADDLE_PS_RETURN",
     "PADDLE_PS_START_TIMEOUT", "PADDLE_PS_CALL_TIMEOUT", "PADDLE_PS_BARRIER_TIMEOUT",

@@ -1,7 +1,7 @@
 /* A bound on staleness: who is too far ahead waits, for those who train, and says for whom. */
-#include "runtime/train/ps/client/client_testing.h"
-
 #include <stdatomic.h>
+
+#include "runtime/train/ps/client/client_testing.h"
 
 enum { AHEAD = 3 };
 

@@ -1,7 +1,7 @@
 /* Pushes that servers refuse. */
-#include "runtime/train/ps/client/client_testing.h"
-
 #include <stdlib.h>
+
+#include "runtime/train/ps/client/client_testing.h"
 
 enum { IDS = 50, ALL = SIZE + IDS * DIM };
 

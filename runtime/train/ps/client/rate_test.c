@@ -1,16 +1,15 @@
 /* Learning rates of tables: by schedules, by calls, over all shards of all servers. */
+#include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
-
-#include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #include "common/mem.h"
 #include "runtime/train/ps/client/client.h"

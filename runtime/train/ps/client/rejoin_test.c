@@ -1,11 +1,10 @@
 /* Who comes while others have begun, who has finished while others go back to a checkpoint.  Each
  * server stands behind a proxy, so that it keeps its address when it is restarted. */
-#include "runtime/train/ps/client/proxy_testing.h"
-
 #include <fcntl.h>
 #include <stdio.h>
 
 #include "runtime/train/ps/client/client.h"
+#include "runtime/train/ps/client/proxy_testing.h"
 #include "runtime/train/ps/server/server.h"
 
 enum { SIZE = 40, DIM = 2, IDS = 6, SERVERS = 2, TRAINERS = 2, WAIT_MS = 60000, LEASE_MS = 20000 };

@@ -1,13 +1,12 @@
 /* rt_restore changes the tables of all servers or of none.  What is damaged, what does not fit and
  * what cannot be read are three things: in rt_restore, when a server starts, and for models. */
-#include "runtime/train/ps/client/client_testing.h"
-
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/folder_testing.h"
 #include "runtime/train/ckpt/chain.h"
+#include "runtime/train/ps/client/client_testing.h"
 
 enum { ROWS = 400, MANY = 2000 };
 

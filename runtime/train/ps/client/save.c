@@ -3,12 +3,12 @@
  * thread; take_* and fill_* may run on others (call.h). */
 #include <string.h>
 
+#include "common/bytes.h"
 #include "common/parse.h"
 #include "runtime/train/ckpt/chain.h"
-#include "runtime/train/ps/client/geo.h"
 #include "runtime/train/ps/client/client_internal.h"
+#include "runtime/train/ps/client/geo.h"
 #include "runtime/train/ps/fit.h"
-#include "common/bytes.h"
 
 enum { DENSE_CHUNK = 4 << 20 }; /* floats of a chunk in a file */
 

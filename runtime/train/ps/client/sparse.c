@@ -5,10 +5,10 @@
  * the answer. */
 #include <string.h>
 
-#include "runtime/train/ps/client/client_internal.h"
-#include "runtime/train/ps/finite.h"
-#include "runtime/train/ps/client/geo.h"
 #include "common/bytes.h"
+#include "runtime/train/ps/client/client_internal.h"
+#include "runtime/train/ps/client/geo.h"
+#include "runtime/train/ps/finite.h"
 
 /* How many rows go into one frame.  bytes: of a row, without its id. */
 static uint32_t rows_a_frame(size_t bytes) {

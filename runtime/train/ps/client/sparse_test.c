@@ -1,16 +1,15 @@
 /* Sparse tables by the calls of a trainer, in a job of one process. */
+#include <dlfcn.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
-
-#include <dlfcn.h>
-#include <math.h>
-#include <stdatomic.h>
-#include <time.h>
 
 #include "common/mem.h"
 #include "runtime/rt.h"

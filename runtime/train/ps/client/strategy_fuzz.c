@@ -1,8 +1,8 @@
 /* A strategy file of any bytes: no crash, and what is accepted is within its bounds. */
+#include "runtime/train/ps/client/strategy.h"
+
 #include <stdint.h>
 #include <stdlib.h>
-
-#include "runtime/train/ps/client/strategy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

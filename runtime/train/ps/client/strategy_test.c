@@ -1,20 +1,20 @@
 /* Strategies in fleet's names: what each key does, who wins, and what is said of wrong ones. */
+#include "runtime/train/ps/client/strategy.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include <cmocka.h>
+
 #include "common/contract.h"
 #include "common/mem.h"
 #include "runtime/train/ps/client/options.h"
-#include "runtime/train/ps/client/strategy.h"
 
 static struct rt_client_options read_text(const char *text) {
     struct psc_strategy s;

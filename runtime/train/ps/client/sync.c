@@ -5,9 +5,9 @@
 
 #include "runtime/net/net.h"
 #include "runtime/train/ps/client/client_internal.h"
+#include "runtime/train/ps/client/geo.h"
 #include "runtime/train/ps/control.h"
 #include "runtime/train/ps/glog.h"
-#include "runtime/train/ps/client/geo.h"
 #include "runtime/train/ps/shard/step.h"
 
 /* ---- who may call ---- */

@@ -1,10 +1,9 @@
 /* Sync mode: unequal numbers of steps, backup workers, and that trainers together compute what one
  * with all their batches would. */
-#include "runtime/train/ps/client/client_testing.h"
-
 #include <poll.h>
 
 #include "runtime/net/net.h"
+#include "runtime/train/ps/client/client_testing.h"
 #include "runtime/train/ps/client/link_internal.h"
 #include "runtime/train/ps/server/server_internal.h"
 

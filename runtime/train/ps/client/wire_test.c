@@ -1,7 +1,6 @@
 /* Dense tables whose values and gradients travel in 16 bits: what is rounded, and what is not. */
-#include "runtime/train/ps/client/client_testing.h"
-
 #include "common/half.h"
+#include "runtime/train/ps/client/client_testing.h"
 
 enum { STEPS = 64 };
 

@@ -1,11 +1,10 @@
 /* Decides which data lanes a server accepts: those that present the key from their trainer's
  * welcome.  The front door's thread hands an accepted lane to its shard, with the stream that the
  * lane belongs to.  The key is needed only there; everything else goes by the stream. */
-#include "runtime/train/ps/server/server_internal.h"
-
 #include <string.h>
 
 #include "common/proof.h"
+#include "runtime/train/ps/server/server_internal.h"
 
 int pss_server_open_door(struct pss_server *s, uint32_t trainer, struct rpc_stream *stream,
     uint64_t *ret_key, struct co_err *err) {

@@ -1,14 +1,13 @@
+#include "runtime/train/ps/server/members.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/train/ps/server/members.h"
+#include <cmocka.h>
 
 /* States as letters: absent, alive, lost, finished; capitals wait at the barrier. */
 static void members_of(struct pss_members *m, const char *states) {

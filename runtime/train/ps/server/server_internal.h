@@ -12,8 +12,8 @@
 #include "runtime/train/meter/meter.h"
 #include "runtime/train/ps/control.h"
 #include "runtime/train/ps/server/members.h"
-#include "runtime/train/ps/shard/saver.h"
 #include "runtime/train/ps/server/server.h"
+#include "runtime/train/ps/shard/saver.h"
 #include "runtime/train/ps/shard/shard.h"
 
 /*     NEW --hello--> JOINED --begin--> BEGUN     from all of these: --an error--> REFUSED

@@ -1,8 +1,6 @@
 /* The connections of trainers: their control messages go to admit.c (hello, begin), barrier.c and
  * pace.c, or end here (finish, leave); their other frames go to the shards.  Runs on the rpc's
  * thread. */
-#include "runtime/train/ps/server/server_internal.h"
-
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +8,7 @@
 #include "runtime/net/net.h"
 #include "runtime/train/ps/control.h"
 #include "runtime/train/ps/glog.h"
+#include "runtime/train/ps/server/server_internal.h"
 
 /* ---- control messages ---- */
 

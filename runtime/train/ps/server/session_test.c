@@ -1,13 +1,12 @@
 /* What a server does with peers that do not keep to the protocol: it refuses them, and
  * continues. */
-#include "runtime/train/ps/server/session_testing.h"
-
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
 #include "common/clock_testing.h"
 #include "runtime/net/net.h"
+#include "runtime/train/ps/server/session_testing.h"
 #include "runtime/train/ps/shard/slow_testing.h"
 
 static void nothing_is_done_before_hello(void **state) {

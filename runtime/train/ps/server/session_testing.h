@@ -2,19 +2,18 @@
  * test's thread sends.  The rpc's thread runs the callbacks, and p->m guards what they write. */
 #pragma once
 
+#include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
-
-#include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 #include "runtime/net/net.h"
 #include "runtime/train/ps/control.h"

@@ -1,12 +1,11 @@
 /* What a server does at each tick of its clock: it checks the leases of trainers, waits for those
  * that are missing or away, and decides when the job is over.  Runs on the rpc's thread. */
-#include "runtime/train/ps/server/server_internal.h"
-
 #include <stdio.h>
 #include <unistd.h>
 
 #include "runtime/net/net.h"
 #include "runtime/train/ps/glog.h"
+#include "runtime/train/ps/server/server_internal.h"
 
 /* LINGER_MS: how long trainers may take to close after the end of the job.  AWAY_MS: if more time
  * than this passed between two ticks, this process itself was stopped. */

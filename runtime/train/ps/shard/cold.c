@@ -2,9 +2,9 @@
  * (save, shrink, ttl sweep).  table/cold.h moves the rows. */
 #include <string.h>
 
+#include "common/bytes.h"
 #include "runtime/train/ps/shard/part.h"
 #include "runtime/train/ps/shard/snapshot.h"
-#include "common/bytes.h"
 
 enum {
     SHARED = 16, /* 1 / SHARED of the budget is set aside so that every table gets some memory */

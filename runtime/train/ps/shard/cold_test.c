@@ -4,16 +4,15 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/train/ps/shard/part.h"
+#include <cmocka.h>
+
 #include "common/bytes.h"
+#include "runtime/train/ps/shard/part.h"
 
 enum { IDS = 16000, BATCH = 150, DIM = 24, MEMORY = 1 << 20, TABLES = 5, LIMIT = 1000 };
 

@@ -1,15 +1,15 @@
 /* Which requests of a trainer are done, answered only, or refused. */
+#include "runtime/train/ps/shard/dedup.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
-#include <string.h>
-
 #include "common/mem.h"
-#include "runtime/train/ps/shard/dedup.h"
 
 static int judge(struct shard_dedup *l, uint8_t kind, uint64_t number, bool sync, uint64_t done) {
     const struct rpc_frame_head h = {.kind = kind, .number = number};

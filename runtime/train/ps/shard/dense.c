@@ -2,10 +2,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/bytes.h"
 #include "runtime/train/ps/finite.h"
 #include "runtime/train/ps/shard/part.h"
 #include "runtime/train/ps/shard/snapshot.h"
-#include "common/bytes.h"
 #include "runtime/train/table/narrow.h"
 
 static int make_block(struct shard_dense_block *b, const struct ps_table *table, size_t n,

@@ -1,12 +1,11 @@
 /* Dense tables of a shard: blocks, their state, steps, and what is refused. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <cmocka.h>
-
-#include <math.h>
 
 #include "runtime/train/ps/shard/part.h"
 #include "runtime/train/ps/shard/tables_testing.h"

@@ -1,15 +1,15 @@
 /* What a trainer left for its restart: the last two pieces, and the one that fits a step. */
+#include "runtime/train/ps/shard/kept.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
-#include <string.h>
-
 #include "common/mem.h"
-#include "runtime/train/ps/shard/kept.h"
 
 static void put(struct shard_kept kept[SHARD_KEPT_N], uint64_t step, const char *text) {
     shard_kept_put(kept, step, (const unsigned char *)text, (uint32_t)strlen(text));

@@ -7,7 +7,6 @@
  * lane.  Any change of a place puts it on the list `touched`.  At the end of a turn
  * shard_lanes_flush goes through that list: it sends the answers, sets in epoll which events matter
  * now, and frees lanes that were shut. */
-#include "common/clock.h"
 #include "runtime/train/ps/shard/lanes.h"
 
 #include <errno.h>
@@ -17,6 +16,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "common/clock.h"
 
 /* TURN_NS: a lane may keep the others waiting for a millisecond. */
 enum { EVENTS = 64, TURN_NS = 1000000 };

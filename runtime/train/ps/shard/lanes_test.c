@@ -1,18 +1,18 @@
 /* The event loop of a shard over socket pairs: order, frames that must wait, peers that break the
  * rules or do not read, and lanes that are too many or of an earlier connection. */
+#include "runtime/train/ps/shard/lanes.h"
+
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
-
-#include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "runtime/train/ps/shard/lanes.h"
+#include <cmocka.h>
+
 #include "runtime/train/ps/shard/step.h"
 
 enum { SHARD = 3, ENDS = 8, SEEN = 256 };

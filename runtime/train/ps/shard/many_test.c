@@ -1,13 +1,10 @@
 /* What many erased rows cost later: time in proportion to them, and memory within a bound.  Times
  * are compared with that of erasing the rows, on the same thread. */
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
-
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +14,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <cmocka.h>
+
+#include "common/bytes.h"
 #include "runtime/train/ps/fit.h"
 #include "runtime/train/ps/shard/part.h"
 #include "runtime/train/ps/shard/restore.h"
 #include "runtime/train/ps/shard/snapshot.h"
-#include "common/bytes.h"
 
 enum { MANY = 600000, STAYS = 1000, BATCH = 20000, DEADLINE_MS = 60000 };
 enum { SMALL = 8 << 20, ROOM = 8 << 20 }; /* a budget, and what a restore may take beside it */

@@ -1,17 +1,16 @@
 /* A shard against a simple model, an array of rows: random requests, eviction while checkpoints are
  * written, and restores, also by another number of shards. */
+#include <math.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
-
-#include <math.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 #include "runtime/train/ps/fit.h"
 #include "runtime/train/ps/shard/part.h"

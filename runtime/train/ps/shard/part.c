@@ -1,8 +1,8 @@
 /* What dense and sparse tables share: reading floats from frames, and reporting NaN and Inf. */
 #include "runtime/train/ps/shard/part.h"
 
-#include "runtime/train/ps/glog.h"
 #include "common/bytes.h"
+#include "runtime/train/ps/glog.h"
 
 float *shard_floats(const struct rpc_frame *f, size_t offset) {
     float *p = (float *)(void *)(f->payload + offset);

@@ -6,11 +6,11 @@
  *              The push created the row with its initial values, so a step needs no memory. */
 #include <string.h>
 
+#include "common/bytes.h"
 #include "common/size.h"
 #include "runtime/train/ps/finite.h"
 #include "runtime/train/ps/shard/part.h"
 #include "runtime/train/ps/shard/snapshot.h"
-#include "common/bytes.h"
 
 enum { AHEAD = 16, GROUP = 256 }; /* rows to prefetch; ids that are looked up at once */
 

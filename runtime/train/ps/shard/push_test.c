@@ -1,12 +1,11 @@
 /* Pushes to sparse tables: what each id gets, and that a push that is refused changes nothing. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <cmocka.h>
-
-#include <math.h>
 
 #include "runtime/train/ps/finite.h"
 #include "runtime/train/ps/shard/part.h"

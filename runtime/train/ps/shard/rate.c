@@ -6,8 +6,8 @@
  */
 #include <string.h>
 
-#include "runtime/train/ps/shard/part.h"
 #include "common/bytes.h"
+#include "runtime/train/ps/shard/part.h"
 
 /* Updates the rate.  Not in geo mode: there trainers apply rule and rate, and the server only adds
  * the differences that they send. */

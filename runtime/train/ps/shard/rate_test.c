@@ -1,12 +1,11 @@
 /* Learning rates of a shard's tables: schedules, what counts as a step, and what is refused. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <cmocka.h>
-
-#include <math.h>
 
 #include "runtime/train/ps/shard/part.h"
 #include "runtime/train/ps/shard/tables_testing.h"

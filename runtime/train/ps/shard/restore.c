@@ -5,10 +5,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/bytes.h"
 #include "common/size.h"
 #include "runtime/train/ps/fit.h"
 #include "runtime/train/ps/shard/part.h"
-#include "common/bytes.h"
 #include "runtime/train/table/index.h"
 
 enum {

@@ -1,19 +1,19 @@
 /* Tables from chains of checkpoints that are written here chunk by chunk: of other numbers of
  * servers and shards, with rows that were erased later, of other tables, and damaged. */
+#include "runtime/train/ps/shard/restore.h"
+
+#include <fcntl.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
-
-#include <fcntl.h>
-#include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <cmocka.h>
+
 #include "runtime/train/ps/fit.h"
-#include "runtime/train/ps/shard/restore.h"
 #include "runtime/train/ps/shard/tables_testing.h"
 
 enum { SIZE = 40, MANY = 100000 };

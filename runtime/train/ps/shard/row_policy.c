@@ -3,9 +3,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/bytes.h"
 #include "runtime/train/ps/shard/part.h"
 #include "runtime/train/ps/shard/snapshot.h"
-#include "common/bytes.h"
 
 enum {
     SWEEP = 2,            /* ttl: rows to look at for each row that is pushed, */

@@ -1,12 +1,11 @@
 /* Which rows a sparse table has: admission, eviction, shrinking, and what save modes choose. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <cmocka.h>
-
-#include <math.h>
 
 #include "runtime/train/ps/shard/part.h"
 #include "runtime/train/ps/shard/tables_testing.h"

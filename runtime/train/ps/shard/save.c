@@ -1,14 +1,14 @@
 /* Checkpoint requests of a shard: checks them, answers them, and decides when the snapshot may use
  * the shard's thread. */
-#include "common/clock.h"
 #include "runtime/train/ps/shard/save.h"
 
 #include <inttypes.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "runtime/train/ps/control.h"
-#include "runtime/train/ps/shard/restore.h"
 #include "runtime/train/ps/glog.h"
+#include "runtime/train/ps/shard/restore.h"
 
 enum {
     SHARE = 16,       /* during training, a snapshot may use 1 / SHARE of its processor time */

@@ -22,8 +22,8 @@
 #include "runtime/train/ckpt/chain.h"
 #include "runtime/train/ckpt/claim.h"
 #include "runtime/train/ps/shard/save_chunk.h"
-#include "runtime/train/table/budget.h"
 #include "runtime/train/rpc/control.pb-c.h"
+#include "runtime/train/table/budget.h"
 
 struct shard_saver;
 struct ps_table;

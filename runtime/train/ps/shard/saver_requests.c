@@ -1,14 +1,13 @@
 /* What a saver's thread does in directories of checkpoints: it finds the newest one, checks the one
  * that is to be restored, commits what this server and the others have written, and removes what is
  * too old. */
-#include "runtime/train/ps/shard/saver_internal.h"
-
 #include <inttypes.h>
 #include <string.h>
 
 #include "runtime/train/ps/fit.h"
 #include "runtime/train/ps/glog.h"
 #include "runtime/train/ps/shard/restore.h"
+#include "runtime/train/ps/shard/saver_internal.h"
 
 /* ---- what this job has written where ---- */
 

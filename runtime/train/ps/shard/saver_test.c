@@ -1,14 +1,13 @@
 /* What a server commits: its own part, of its present tables.  A saver without shards. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "runtime/train/ps/shard/saver.h"
 
 #include <fcntl.h>
 #include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/train/ps/shard/saver.h"
+#include <cmocka.h>
+
 #include "runtime/train/ps/shard/slow_testing.h"
 #include "runtime/train/ps/spec.h"
 

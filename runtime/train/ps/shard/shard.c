@@ -6,16 +6,16 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "runtime/train/ps/shard/kept.h"
-#include "runtime/train/ps/shard/dedup.h"
-#include "runtime/train/ps/shard/restore.h"
+#include "common/bytes.h"
 #include "runtime/train/ps/glog.h"
 #include "runtime/train/ps/shard/counters.h"
+#include "runtime/train/ps/shard/dedup.h"
+#include "runtime/train/ps/shard/kept.h"
 #include "runtime/train/ps/shard/lanes.h"
+#include "runtime/train/ps/shard/restore.h"
 #include "runtime/train/ps/shard/save.h"
 #include "runtime/train/ps/shard/step.h"
 #include "runtime/train/ps/shard/tables.h"
-#include "common/bytes.h"
 
 /* An entry of the queue: a frame, or a notification. */
 struct item {

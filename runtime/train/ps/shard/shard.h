@@ -11,9 +11,9 @@
  * connection, so they arrive in order.  The windows of the streams bound the queue. */
 #pragma once
 
-#include "runtime/train/table/budget.h"
 #include "runtime/train/ps/spec.h"
 #include "runtime/train/rpc/rpc.h"
+#include "runtime/train/table/budget.h"
 
 struct shard;
 struct shard_saver;

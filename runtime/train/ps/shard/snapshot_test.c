@@ -1,17 +1,16 @@
 /* A snapshot is the state of its instant, whatever happens to rows while it is written; deltas have
  * what changed since the last one that was completed.  One shard, no network. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "runtime/train/ps/shard/snapshot.h"
 
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
-#include <stdio.h>
+#include <setjmp.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -19,13 +18,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/net/net.h"
-#include "runtime/train/ps/fit.h"
-#include "runtime/train/ps/shard/restore.h"
-#include "runtime/train/ps/shard/part.h"
-#include "runtime/train/ps/shard/snapshot.h"
+#include <cmocka.h>
+
 #include "common/bytes.h"
 #include "common/cases_testing.h"
+#include "runtime/net/net.h"
+#include "runtime/train/ps/fit.h"
+#include "runtime/train/ps/shard/part.h"
+#include "runtime/train/ps/shard/restore.h"
 
 enum { IDS = 6000, DIM = 64, SIZE = 100000, DEADLINE_MS = 60000, MEMORY = 1 << 20 };
 

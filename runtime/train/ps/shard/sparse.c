@@ -1,10 +1,10 @@
 /* Sparse tables in a shard: reading, scanning and restoring rows.  push.c: training them. */
 #include <string.h>
 
+#include "common/bytes.h"
 #include "common/size.h"
 #include "runtime/train/ps/shard/part.h"
 #include "runtime/train/ps/shard/snapshot.h"
-#include "common/bytes.h"
 
 enum { SCAN_BYTES = 4 << 20, SCAN_SLOTS = 1 << 16, GROUP = 256, AHEAD = 8, LINE = 64 };
 

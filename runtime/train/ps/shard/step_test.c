@@ -1,19 +1,19 @@
 /* Steps of a job on several shards that know nothing of each other: in any order of events, each
  * shard applies each step once and with enough trainers, and no trainer waits for ever.  The
  * trainers are the test's; they follow shard_steps_least and shard_steps_next, as sync.c does. */
+#include "runtime/train/ps/shard/step.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <cmocka.h>
+
 #include "runtime/train/ps/glog.h"
-#include "runtime/train/ps/shard/step.h"
 #include "runtime/train/rpc/wire.h"
 
 enum { TRAINERS = 4, SHARDS = 3, STEPS = 12, WORLDS = 20000, EVENTS_MAX = 20000 };

@@ -1,12 +1,11 @@
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
-
-#include <math.h>
-#include <string.h>
 
 #include "common/bytes.h"
 #include "runtime/train/ps/shard/tables.h"

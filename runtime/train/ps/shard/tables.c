@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "runtime/train/ps/shard/part.h"
 #include "common/bytes.h"
+#include "runtime/train/ps/shard/part.h"
 
 /* ---- making and freeing ---- */
 

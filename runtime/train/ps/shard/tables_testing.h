@@ -5,14 +5,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/train/ps/shard/tables.h"
+#include <cmocka.h>
+
 #include "common/bytes.h"
+#include "runtime/train/ps/shard/tables.h"
 
 enum { TESTING_TABLES = 8 };
 
