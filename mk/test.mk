@@ -5,8 +5,8 @@ FUZZ_SRCS := $(foreach u,$(UNITS),$(wildcard $(u)/*_fuzz.c))
 TESTS     := $(patsubst %.c,$(BUILD)/test/%,$(TEST_SRCS))
 FUZZERS   := $(patsubst %.c,$(BUILD)/fuzz/%,$(FUZZ_SRCS))
 # More builds, each in a folder of its own, by clang, whose warnings are errors, too: memory errors, undefined behaviour
-# and, for the fuzzers, what an input reaches; races, in the folders that start threads, for which gcc 12's library
-# takes twice the time of clang's.  Looking for new inputs goes by comparisons, too, which takes half as much time again.
+# and, for the fuzzers, what an input reaches; races, in the folders that start threads.  (The library of gcc 12 takes
+# twice the time.)  Looking for new inputs goes by comparisons, too, which takes half as much time again.
 SAN  := CC=clang SANITIZER=address,undefined CFLAGS=-fsanitize-coverage=inline-8bit-counters,pc-table OPT="-O1 -g1" \
         BUILD=$(BUILD)/san
 FUZZ := CC=clang SANITIZER=fuzzer-no-link,address,undefined OPT="-O1 -g1" BUILD=$(BUILD)/fuzzing
@@ -59,8 +59,8 @@ nightly:
 	    train/ps/client/disk_test tools/inspect/disk_test)
 	@COLL_HUGE=1 RETURN_ALL=1 KILLS_ALL=1 SIM_ALL=1 tests/run unit $(addprefix $(BUILD)/test/runtime/train/, \
 	    coll/calls_test ps/client/return_test ps/client/checkpoint_kill_test) $(BUILD)/san/test/operator/plan/sim_test
-	@CASES_ALL=1 tests/run targets "unit check-all san tsan integration integration-plain e2e paddle-test paddle-pods python-test \
-	    python-pods tensorboard-test nccl-test gpu-test qemu-test fuzz hunt chaos soak soak-ps mutants"
+	@CASES_ALL=1 tests/run targets "unit check-all san tsan integration integration-plain e2e paddle-test paddle-pods \
+	    python-test python-pods tensorboard-test nccl-test gpu-test qemu-test fuzz hunt chaos soak soak-ps mutants"
 
 ## unit: cmocka programs beside the code, as shipped
 unit: tests
