@@ -471,11 +471,13 @@ void ctl_controller_gauges(const struct ctl_controller *c) {
     struct survey s = {.now_ms = co_now_ms()};
     ctl_store_each(&c->store, survey_entry, &s);
     int64_t waits = s.oldest ? kube_clock_seconds() - s.oldest : 0;
+    double not_cached = (double)(c->store.n_jobs - c->store.text_lru.n);
     const struct {
         enum ctl_metric row;
         double value;
     } gauges[] = {
-        {CTL_M_APART, (double)(c->store.n_jobs - c->store.text_lru.n)},
+        {CTL_M_NOT_CACHED, not_cached},
+        {CTL_M_NOT_AT_HAND, not_cached},
         {CTL_M_PODS, (double)c->store.n_pods},
         {CTL_M_LEADER, c->leading},
         {CTL_M_QUEUE_DEPTH, (double)ctl_queue_waiting(c->queue)},

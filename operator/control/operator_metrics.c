@@ -120,10 +120,12 @@ static const struct co_metric rows[CTL_M_COUNT] = {
         .help = "Processor time of decoding and planning a job"},
     [CTL_M_JOBS] = {"paddlejob_jobs", CO_GAUGE, .label = {{"phase", NULL}},
         .help = "PaddleJobs that exist, by the phase in their status"},
-    [CTL_M_APART] = {"paddlejob_jobs_not_at_hand", CO_GAUGE,
+    [CTL_M_NOT_CACHED] = {"paddlejob_jobs_not_cached", CO_GAUGE,
         .help =
             "PaddleJobs that are not cached, as they are too large or too many, and are fetched "
             "for each reconcile"},
+    [CTL_M_NOT_AT_HAND] = {"paddlejob_jobs_not_at_hand", CO_GAUGE,
+        .help = "The old name of paddlejob_jobs_not_cached, for one release"},
     [CTL_M_PODS] = {"paddlejob_pods", CO_GAUGE, .help = "Pods of PaddleJobs"},
     [CTL_M_OLDEST_SECONDS] = {"paddlejob_oldest_waiting_seconds", CO_GAUGE,
         .help = "Age of the oldest job that has not ended and has never been Running"},

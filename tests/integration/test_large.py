@@ -39,7 +39,7 @@ def test_large_jobs_of_one_tenant_cost_bounded_memory_and_no_one_else(plane, ope
         plane.create(other, f"small{again}", ps=None, worker=2)
         plane.wait_phase(other, f"small{again}", "Running", 30)
         wait_for(lambda: metric(o.metrics, 'paddlejob_jobs{phase="Suspended"}') == JOBS, 120, o.text)
-        print(f"RSS {o.rss()} KiB, at most {o.rss('VmHWM')}; {metric(o.metrics, 'paddlejob_jobs_not_at_hand')} jobs not at hand")
+        print(f"RSS {o.rss()} KiB, at most {o.rss('VmHWM')}; {metric(o.metrics, 'paddlejob_jobs_not_cached')} jobs not cached")
         assert SANITIZED or o.rss("VmHWM") < 90 * 1024
     plane.patch(ns, "large7", {"spec": {"suspend": False}})
     wait_for(lambda: sorted(plane.pods(ns)) == ["large7-worker-0", "large7-worker-1"], 60)
@@ -58,7 +58,7 @@ def test_an_uncached_job_runs_as_others_do(plane, operator, kubelet, ns):
     kubelet.hold = {"j-worker-1"}
     plane.create(ns, "j", ps=None, worker=2, cleanPodPolicy="Always")
     uid = known(plane, port, ns, "j-worker-0")
-    assert metric(o.metrics, "paddlejob_jobs_not_at_hand") == 1
+    assert metric(o.metrics, "paddlejob_jobs_not_cached") == metric(o.metrics, "paddlejob_jobs_not_at_hand") == 1
     assert ask(port, ns, "j-worker-0", uid)[0] != 200
     kubelet.hold = set()
     kubelet.look(ns)
