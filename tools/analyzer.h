@@ -1,5 +1,5 @@
 /*
- * What clang's analyzer cannot see from one file: setting an error gives a negative code.  Without
+ * What an analyzer cannot see from one file: setting an error gives a negative code.  Without
  * it every output that is written only on success looks as if it were read unwritten.
  * tools/check puts this before the files it looks at; nothing else includes it.
  */

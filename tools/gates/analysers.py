@@ -51,13 +51,18 @@ def cppcheck(tree):
                            f"--file-list={tree.build}/cppcheck.files"])
 
 
+def codes(f):
+    """What shows an analyser that errors are below zero; common/err.c defines what that header wraps."""
+    return [] if f == "common/err.c" else ["-include", "tools/analyzer.h"]
+
+
 def analyzer(tree):
     """gcc's.  Pointers that a function sets only on success look NULL to it afterwards; clang's analyzer (tidy) judges those."""
     files = tree.changed(tree.product)
     yield f"# of {len(tree.product)} files: {len(files)}"
     yield from tree.generated()
-    yield from judged(tree, files, lambda f: ["gcc", *tree.flags, "-O1", "-fanalyzer", "-Wno-analyzer-null-dereference", "-Werror",
-                                              "-c", "-o", "/dev/null", f])
+    yield from judged(tree, files, lambda f: ["gcc", *tree.flags, *codes(f), "-O1", "-fanalyzer", "-Wno-analyzer-null-dereference",
+                                              "-Werror", "-c", "-o", "/dev/null", f])
 
 
 def tidy(tree):
@@ -65,7 +70,5 @@ def tidy(tree):
     yield f"# of {len(tree.code)} files: {len(files)}"
     yield from tree.generated()
 
-    def command(f):     # common/err.c defines what that header wraps
-        wrap = [] if f == "common/err.c" else ["-include", "tools/analyzer.h"]
-        return ["clang-tidy", "--quiet", "--warnings-as-errors=*", f, "--", *tree.flags, *wrap]
-    yield from judged(tree, files, command, r"^$|warnings? (generated|treated)|^Suppressed |^Use -header-filter")
+    yield from judged(tree, files, lambda f: ["clang-tidy", "--quiet", "--warnings-as-errors=*", f, "--", *tree.flags, *codes(f)],
+                      r"^$|warnings? (generated|treated)|^Suppressed |^Use -header-filter")
