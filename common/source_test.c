@@ -114,7 +114,7 @@ static void line_ends_behind_any_number_of_bytes(void **state) {
         size_t n = (64 << 10) - i / CO_ARRAY_LEN(rows);
         const char *end = rows[i % CO_ARRAY_LEN(rows)].end;
         memset(text, 'x', n);
-        memcpy(text + n, end, strlen(end));
+        (void)snprintf(text + n, MORE, "%s", end);
         write_file(path, text, n + strlen(end));
         assert_int_equal(read_all(path, got, n + MORE, NULL), 0);
         assert_string_equal(got + n, rows[i % CO_ARRAY_LEN(rows)].as);
