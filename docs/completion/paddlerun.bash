@@ -64,7 +64,7 @@ _paddlerun_table() {
         flags='--help' switches='--help' commands=''
         ;;
     'mpi' | k8s)
-        flags='--help --machines --size --hostname --port --ports_num --ports_num_for_sparse --log_dir --grace' switches='--help' commands=''
+        flags='--help --machines --size --hostname --port --ports_num --ports_num_for_sparse --log_dir --grace --server-grace' switches='--help' commands=''
         ;;
     'docs')
         flags='--help' switches='--help' commands=''

@@ -20,6 +20,7 @@ struct batch_node {
     struct co_loop *loop;
     struct proc_children *children;
     struct proc_signals signals;
+    struct co_timer *linger;
     bool has_server, over;
     int code;
 };
@@ -30,6 +31,14 @@ static void end(struct batch_node *n, int code) {
         n->code = code;
     }
     proc_children_stop(n->children, n->what->grace_ms);
+}
+
+static void lingered(void *arg) {
+    struct batch_node *n = arg;
+    (void)fprintf(stderr,
+        "paddlerun: rank %u: the only trainer has ended and its server has not: stopping it\n",
+        n->what->rank.rank);
+    end(n, 0);
 }
 
 static void ended(void *arg, size_t i, int status) {
@@ -45,6 +54,8 @@ static void ended(void *arg, size_t i, int status) {
         (void)fprintf(stderr, "paddlerun: rank %u: the %s: %s\n", n->what->rank.rank,
             server ? "server" : "trainer", how);
         end(n, code);
+    } else if (!server && n->has_server && n->what->rank.size == 1) {
+        co_timer_start(n->linger, n->what->linger_ms);
     }
 }
 
@@ -173,7 +184,9 @@ int cluster_node_run(const struct cluster_node *what, int *ret_code, struct co_e
     struct batch_node n = {.what = what, .loop = loop};
     CO_TRY(proc_children_new(loop, &fns, &n, &children, err));
     n.children = children;
+    n.linger = co_timer_new(loop, lingered, &n);
     int r = run_program(&n, err);
+    co_timer_free(n.linger);
     *ret_code = n.code;
     return r;
 }

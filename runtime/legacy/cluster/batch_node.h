@@ -2,7 +2,8 @@
  * starts a server, each runs the training program with PADDLE_INIT_* in its environment.
  *
  * Ends with the program's exit code; a server runs until the trainers of all nodes have finished,
- * which is what makes it end. */
+ * which is what makes it end.  One whose only trainer has ended without a word to it, and so waits
+ * for ever, is stopped. */
 #pragma once
 
 #include "runtime/legacy/cluster/ranks.h"
@@ -14,6 +15,7 @@ struct cluster_node {
     const char *pserver; /* program */
     const char *log_dir; /* pserver.log and train.log; "": this process's output */
     int64_t grace_ms;    /* SIGTERM -> SIGKILL */
+    int64_t linger_ms;   /* for a server whose only trainer has ended with 0 */
     char *const *argv;   /* the training program */
 };
 

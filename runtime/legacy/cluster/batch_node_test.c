@@ -26,6 +26,7 @@ static const struct {
     const char *log_dir;
     int code;
     const char *text[3];
+    bool alone; /* the job's only trainer */
 } rows[] = {
     {"the trainer ends, then the server", "read x <$0.fifo", "echo trains >$0/server.fifo", 0, "",
         0, {NULL}},
@@ -44,6 +45,8 @@ static const struct {
     {"a trainer that is killed", "exec sleep 100", "kill -KILL $$", 0, "", 128 + SIGKILL,
         {"the trainer: killed by SIGKILL\n"}},
     {"a server that ends well goes first", "exit 0", "exit 0", 0, "", 0, {NULL}},
+    {"a server waits for a trainer that has ended", "exec sleep 100", "exit 0", 0, "", 0,
+        {"rank 0: the only trainer has ended and its server has not: stopping it\n"}, true},
     {"told to stop", "exec sleep 100", "kill -TERM $PPID; exec sleep 100", 0, "", 128 + SIGTERM,
         {NULL}},
     {"told to stop, which a server does not", "trap '' TERM; echo x >$0.fifo; exec sleep 100",
@@ -70,7 +73,9 @@ static const struct {
 static void in_child(size_t row, int out) {
     CO_AUTOFREE char *server = co_xasprintf("%s/server", dir);
     char *argv[] = {(char *)"sh", (char *)"-c", (char *)(uintptr_t)rows[row].trainer, dir, NULL};
-    const struct cluster_node n = {.rank = {.rank = 2, .size = 3, .local = rows[row].local},
+    const struct cluster_rank among = {.rank = 2, .size = 3, .local = rows[row].local};
+    const struct cluster_node n = {
+        .rank = rows[row].alone ? (struct cluster_rank){.size = 1} : among,
         .servers = "a,b",
         .port = 7000,
         .ports_num = 2,
@@ -78,6 +83,7 @@ static void in_child(size_t row, int out) {
         .pserver = server,
         .log_dir = rows[row].log_dir,
         .grace_ms = rows[row].code == 128 + SIGINT ? 100 : LONG_MS,
+        .linger_ms = 100,
         .argv = argv};
     struct co_err err = {0};
     int code = 0;

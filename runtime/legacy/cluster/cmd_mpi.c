@@ -39,6 +39,8 @@ static const struct co_flag flags[] = {
     {"log_dir", CO_FLAG_STR, &node.log_dir, "",
         .help = "directory for pserver.log and train.log; empty: this process's output"},
     {"grace", CO_FLAG_DURATION, &node.grace_ms, "10s", .help = "SIGTERM to SIGKILL"},
+    {"server-grace", CO_FLAG_DURATION, &node.linger_ms, "1m",
+        .help = "how long the server may take to end after its job's only trainer"},
 };
 
 /* The name by which other pods find this one: its host name with the headless Service's appended.
