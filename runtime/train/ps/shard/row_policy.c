@@ -11,6 +11,7 @@ enum {
     SWEEP = 2,            /* ttl: rows to look at for each row that is pushed, */
     SWEEP_FREE = 64,      /* or in place of a row so many free slots */
     SAMPLE = 16,          /* lfu: rows to look at; the one with the lowest count is evicted */
+    FADE = 4,             /* more often, and rows in use are soon as rare as those used once */
     SHRINK_SLOTS = 32768, /* slots that one frame looks at: takes about a millisecond */
 };
 static const uint32_t earliest = UINT32_C(1) << 31; /* of now_of: 68 years */
@@ -51,14 +52,6 @@ void shard_rows_admit(struct shard_table *st, struct shard_rows *r) {
 }
 
 /* ---- eviction ---- */
-
-/* The slot at the hand, which moves on and wraps around. */
-static uint32_t next_of_hand(struct shard_table *st) {
-    uint32_t slot = table_store_next(st->rows, st->hand);
-    slot = slot == TABLE_SLOT_NONE ? table_store_next(st->rows, 0) : slot;
-    st->hand = slot + 1;
-    return slot;
-}
 
 /* The rows that a push is for, by slot: what they have learned is not to be lost to its new rows.
  */
@@ -103,17 +96,26 @@ static struct spared spare(const struct shard_rows *r) {
     return s;
 }
 
-/* Evicts the least pushed of SAMPLE rows, of those that are not spared: there are some.  Also
- * halves the count of one of them, so that old counts fade: by the time that as many rows were
+/* The first row from that slot on that is not spared; wraps around. */
+static uint32_t next_row(const struct shard_table *st, const struct spared *spared, uint32_t slot) {
+    do {
+        slot = table_store_next(st->rows, slot);
+        slot = slot == TABLE_SLOT_NONE ? table_store_next(st->rows, 0) : slot;
+    } while (is_spared(spared, slot) && ++slot);
+    return slot;
+}
+
+/* Evicts the least pushed of SAMPLE rows, of those that are not spared: there are some.  They lie
+ * far apart, as rows that came at one time, and may all be in use, lie side by side.  Also halves a
+ * count now and then, so that old counts fade: by the time that FADE times as many rows were
  * evicted as the table has, every count is halved about once. */
 static void evict_one(struct shard_table *st, const struct spared *spared) {
-    uint32_t worst = TABLE_SLOT_NONE, least = UINT32_MAX;
-    uint32_t fades = (uint32_t)(optim_mix64(st->evicted++) % SAMPLE);
+    uint32_t worst = TABLE_SLOT_NONE, least = UINT32_MAX, slots = table_store_slots(st->rows);
+    uint32_t fades = (uint32_t)(optim_mix64(st->evicted++) % (FADE * SAMPLE));
+    st->hand = st->hand + 1 < slots ? st->hand + 1 : 0;
     for (uint32_t i = 0; i < SAMPLE; i++) {
-        uint32_t slot = next_of_hand(st);
-        while (is_spared(spared, slot)) {
-            slot = next_of_hand(st);
-        }
+        uint64_t at = st->hand + (uint64_t)slots * i / SAMPLE;
+        uint32_t slot = next_row(st, spared, (uint32_t)(at % slots));
         void *head = table_store_head(st->rows, slot);
         if (table_evict_count(head) < least || worst == TABLE_SLOT_NONE) {
             worst = slot;
