@@ -33,7 +33,7 @@ struct shard {
     struct shard_tables tables; /* these four: the shard's thread only, after start */
     struct shard_save save;     /* save.closed: the last load failed, or was not the last one */
     struct co_err why;          /* of one request; here since clearing it costs as much as a row */
-    atomic_bool ends;           /* a load is to end; read by the thread without the lock below */
+    atomic_bool ends;           /* set with the lock below: nothing is queued afterwards */
     atomic_bool dirty;          /* a request has changed something; read by any thread */
     struct shard_dedup *lives;  /* by trainer: which requests were done */
     struct shard_kept (*kept)[SHARD_KEPT_N]; /* by trainer: what it left here for its restart */
@@ -46,7 +46,6 @@ struct shard {
     pthread_mutex_t m;  /* guards what follows */
     struct item *queue; /* take_items swaps it with the thread's own array */
     size_t n, cap;
-    bool stopping;
 };
 
 void shard_answer(struct rpc_stream *s, const struct rpc_frame_head *h, struct rpc_frame *a_own) {
@@ -336,7 +335,7 @@ static bool do_turn(struct shard *s, int64_t wait_ns) {
  * items; -1: the shard is to stop. */
 static ssize_t take_items(struct shard *s, struct item **items, size_t *cap) {
     pthread_mutex_lock(&s->m);
-    ssize_t n = s->stopping ? -1 : (ssize_t)s->n;
+    ssize_t n = atomic_load(&s->ends) ? -1 : (ssize_t)s->n;
     if (n > 0) {
         struct item *taken = s->queue;
         size_t taken_cap = s->cap;
@@ -378,7 +377,7 @@ static void *run_shard(void *arg) {
 
 static void post_item(struct shard *s, struct item it) {
     pthread_mutex_lock(&s->m);
-    if (s->stopping) {
+    if (atomic_load(&s->ends)) {
         pthread_mutex_unlock(&s->m);
         drop_item(&it);
         return;
@@ -498,9 +497,8 @@ void shard_stop(struct shard *s) {
         return;
     }
     pthread_mutex_lock(&s->m);
-    s->stopping = true;
-    pthread_mutex_unlock(&s->m);
     atomic_store(&s->ends, true);
+    pthread_mutex_unlock(&s->m);
     shard_lanes_wake(s->lanes);
     /* no deadline: it ends its request, or a load at the next chunk, and waits for nobody */
     pthread_join(s->thread, NULL);
