@@ -1,11 +1,39 @@
 """A deadline for each test, as a plugin that a folder's conftest.py registers with its own default."""
 import faulthandler
 import signal
+import subprocess
 import sys
 
 import pytest
 
 from supervise import Patience
+
+
+def patient(call):
+    """call(seconds) of Popen until its time is over, of which a second counts as much as the share of the machine is."""
+    def patiently(seconds):
+        if seconds is None:
+            return call(None)
+        patience = Patience(seconds)
+        while True:
+            try:
+                return call(max(0.05, min(5, patience.left)))
+            except subprocess.TimeoutExpired as e:
+                if patience.over():
+                    raise subprocess.TimeoutExpired(e.cmd, seconds, e.output, e.stderr) from None
+    return patiently
+
+
+def be_patient():
+    """All of a test's waits for its processes."""
+    wait, communicate = subprocess.Popen.wait, subprocess.Popen.communicate
+
+    def patient_communicate(self, input=None, timeout=None):
+        inputs = iter([input])      # once: what it had to send, it has
+        return patient(lambda seconds: communicate(self, next(inputs, None), seconds))(timeout)
+
+    subprocess.Popen.wait = lambda self, timeout=None: patient(lambda seconds: wait(self, seconds))(timeout)
+    subprocess.Popen.communicate = patient_communicate
 
 
 class Deadline:
@@ -16,6 +44,7 @@ class Deadline:
         self.seconds, self.slow = seconds, slow
 
     def pytest_configure(self, config):
+        be_patient()
         config.addinivalue_line("markers", "deadline(seconds): the test fails when it takes longer")
         faulthandler.register(signal.SIGUSR2, sys.__stderr__, all_threads=True)     # who ends a run that hangs asks where it does
 

@@ -26,10 +26,8 @@ static float learn(struct rt_params *p, const char *line, const char *where) {
     float *w = rt_params_value(p, W), *dw = rt_params_gradient(p, W), y, x[FEATURES];
     char more;
     int n = sscanf(line, " %f , %f , %f , %f , %f %c", &y, &x[0], &x[1], &x[2], &x[3], &more);
-    bool good = n == 5 && (y == 0 || fabsf(y) == 1); /* larger ones overflow what a rule squares */
-    for (int i = 0; i < FEATURES; i++) {
-        good = good && fabsf(x[i]) <= 1e15F;
-    }
+    bool good = n == 5 && (y == 0 || fabsf(y) == 1) && /* a rule may square what is x times more */
+                fabsf(x[0]) + fabsf(x[1]) + fabsf(x[2]) + fabsf(x[3]) <= 1e15F;
     must(good ? 0 : co_err_set(&err, CO_INVALID, "%s: expected 1, 0 or -1,x1,x2,x3,x4", where));
     float z = *rt_params_value(p, B) + w[0] * x[0] + w[1] * x[1] + w[2] * x[2] + w[3] * x[3];
     float error = 1 / (1 + expf(-z)) - (y > 0); /* some write -1 for 0 */

@@ -867,7 +867,7 @@ def limited(limit, *words):
 def test_a_masters_port_that_a_connection_has_is_named():
     """The kernel gave it to an outgoing connection: nobody listens there, and nobody can."""
     with socket.create_server(("127.0.0.1", 0)) as other, socket.create_connection(other.getsockname()) as s:
-        r = launch("--nnodes=2", f"--master=127.0.0.1:{s.getsockname()[1]}", "--join_timeout=300ms", "t.sh")
+        r = launch("--nnodes=2", f"--master=127.0.0.1:{s.getsockname()[1]}", "--join_timeout=3s", "t.sh")
         assert r.returncode == 1 and re.search(rf"Address already in use: process {os.getpid()} \(.*\) has a connection from there to "
                                                rf"127.0.0.1:{other.getsockname()[1]}", r.stderr), r.stderr
 

@@ -65,7 +65,7 @@ def test_the_documented_program_trains(installed, tmp_path, how):
 def test_the_program_is_short_and_needs_one_header():
     program, _ = documented()
     lines = [line for line in re.sub(r"/\*.*?\*/", "", program, flags=re.S).splitlines() if line.strip() and line[0] != "#"]
-    assert 60 <= len(lines) <= 87           # as the README says
+    assert 60 <= len(lines) <= 88           # as the README says
     assert re.findall(r'#include "(.*)"', program) == ["runtime/rt.h"]
 
 
