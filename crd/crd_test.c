@@ -354,11 +354,10 @@ static void check_bounds(const struct crd_field *field, bool in_list) {
     if (field->list_key != NULL) {
         const struct crd_field *key = field->fields;
 
-        assert_non_null(key);
-        while (key->name != NULL && strcmp(key->name, field->list_key) != 0) {
+        while (key != NULL && key->name != NULL && strcmp(key->name, field->list_key) != 0) {
             key++;
         }
-        assert_true(key->name != NULL && key->type == CRD_STRING && key->required);
+        assert_true(key != NULL && key->name != NULL && key->type == CRD_STRING && key->required);
     }
 }
 
