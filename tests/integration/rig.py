@@ -3,6 +3,7 @@ import concurrent.futures
 import contextlib
 import itertools
 import json
+import math
 import os
 import pathlib
 import re
@@ -42,6 +43,17 @@ def wait_for(what, seconds=40 * SLOW, why="", every=0.02):
             return value
         assert not patience.over(), f"not within {seconds} s: {why() if callable(why) else why}"
         time.sleep(max(every, min((seconds - patience.left) / 20, .2)))    # asking costs an API server, and this machine, as much as what is waited for
+
+
+def logistic_loss(data, values):
+    """Of logistic's model, w0 to w3 and b, over the folder's lines: what its own lines say depends on when they are printed."""
+    *w, b = values
+    losses = []
+    for line in "".join(file.read_text() for file in sorted(data.iterdir())).splitlines():
+        label, *x = map(float, line.split(","))
+        z = b + sum(a * c for a, c in zip(w, x, strict=True))
+        losses.append(math.log1p(math.exp(-z if label > 0 else z)))
+    return sum(losses) / len(losses)
 
 
 def listens(port, host="127.0.0.1"):
