@@ -90,6 +90,18 @@ void co_conn_close(struct co_conn *c) {
     }
 }
 
+int co_conn_close_later(struct co_conn *c) {
+    int fd = -1;
+    if (c && c->state == UP) {
+        co_poll_free(co_steal_ptr(c->poll));
+        fd = c->fd;
+        c->fd = -1;
+        c->state = DOWN;
+    }
+    co_conn_close(c);
+    return fd;
+}
+
 /* True when the callback has closed the connection; c is freed then. */
 static bool leave_callback(struct co_conn *c) {
     c->busy = false;

@@ -30,6 +30,9 @@ CO_MUST_CHECK int co_conn_open(struct co_loop *l, const char *host, uint16_t por
  * connection, and `down` runs in the loop's next turn. */
 void co_conn_send(struct co_conn *c, const void *data, size_t len);
 void co_conn_close(struct co_conn *c); /* NULL allowed; safe inside its callbacks */
+/* The same, but its socket stays open: the peer sees no end until the caller closes it.  -1: there
+ * was no connection yet, or none any more. */
+int co_conn_close_later(struct co_conn *c);
 
 /* Resolves a name: fn runs once, with CO_NOTFOUND or with a list that is valid until it returns.  A
  * numeric address needs no thread.  The thread of a name is never waited for, neither by

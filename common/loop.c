@@ -45,6 +45,8 @@ struct co_loop {
     struct post *first, **last; /* guarded by lock */
 };
 
+enum { AWAKE_PARTS = 8 };
+
 struct co_timer {
     struct handle h;
     void (*fn)(void *arg);
@@ -52,6 +54,11 @@ struct co_timer {
     struct co_timer *soon_prev, *soon_next;
     bool soon;     /* in co_loop.soon_* */
     unsigned turn; /* in which it was added */
+    /* co_timer_start_awake: the delay in equal parts.  A part that ends late by more than its
+     * length does not count, as often as there are parts. */
+    int64_t part_ms; /* 0: started by co_timer_start */
+    int64_t part_due;
+    int parts, excuses; /* that are left */
 };
 
 struct co_poll {
@@ -308,26 +315,54 @@ static void run_soon(uv_idle_t *uv) {
     }
 }
 
+static void start_part(struct co_timer *t);
+
 static void on_timer(uv_timer_t *uv) {
     struct co_timer *t = uv->data;
+    if (t->part_ms) {
+        bool late = co_now_ms() - t->part_due > t->part_ms;
+        *(late && t->excuses ? &t->excuses : &t->parts) -= 1;
+        if (t->parts) {
+            start_part(t);
+            return;
+        }
+    }
     t->fn(t->arg);
+}
+
+static void start_delay(struct co_timer *t, int64_t delay_ms) {
+    /* libuv counts from the start of the turn, which may be a while ago. */
+    int64_t late = co_now_ms() - co_loop_now(t->h.loop);
+    if (late > 0 && delay_ms <= INT64_MAX - late) {
+        delay_ms += late;
+    }
+    (void)uv_timer_start(&t->h.uv.timer, on_timer, (uint64_t)delay_ms, 0);
+}
+
+static void start_part(struct co_timer *t) {
+    t->part_due = co_now_ms() + t->part_ms;
+    start_delay(t, t->part_ms);
 }
 
 void co_timer_start(struct co_timer *t, int64_t delay_ms) {
     struct co_loop *l = t->h.loop;
     assert(!t->h.closing);
     co_timer_stop(t);
+    t->part_ms = 0;
     if (delay_ms <= 0) {
         soon_add(t);
         (void)uv_idle_start(&l->idle, run_soon);
         return;
     }
-    /* libuv counts from the start of the turn, which may be a while ago. */
-    int64_t late = co_now_ms() - co_loop_now(l);
-    if (late > 0 && delay_ms <= INT64_MAX - late) {
-        delay_ms += late;
-    }
-    (void)uv_timer_start(&t->h.uv.timer, on_timer, (uint64_t)delay_ms, 0);
+    start_delay(t, delay_ms);
+}
+
+void co_timer_start_awake(struct co_timer *t, int64_t delay_ms) {
+    assert(!t->h.closing);
+    co_timer_stop(t);
+    t->part_ms = delay_ms > 0 ? delay_ms / AWAKE_PARTS + 1 : 1;
+    t->parts = t->excuses = AWAKE_PARTS;
+    start_part(t);
 }
 
 void co_timer_stop(struct co_timer *t) {

@@ -49,6 +49,11 @@ void co_loop_post(struct co_loop *l, void (*fn)(void *arg), void *arg);
  * starts another one with 0, descriptors that are ready come before it, so that nothing starves. */
 struct co_timer *co_timer_new(struct co_loop *l, void (*fn)(void *arg), void *arg);
 void co_timer_start(struct co_timer *t, int64_t delay_ms);
+/* For the silence of a peer: counts time in which this process runs.  A process that was stopped,
+ * or had no processor, has not read what came meanwhile; its peers may have stood still with it.
+ * Runs after delay_ms in a process that has its turns, and after about twice as much time with
+ * turns in any. */
+void co_timer_start_awake(struct co_timer *t, int64_t delay_ms);
 void co_timer_stop(struct co_timer *t);
 bool co_timer_armed(const struct co_timer *t);
 void co_timer_free(struct co_timer *t); /* NULL allowed; safe inside its own callback */

@@ -155,6 +155,65 @@ static void delay_counts_from_the_call_not_from_the_turn(void **state) {
     co_timer_free(tr->t2);
 }
 
+static void read_note(void *arg, int events) {
+    struct trace *tr = arg;
+    char c;
+    (void)events;
+    assert_int_equal(read(tr->fd, &c, 1), 1);
+    note(tr, c);
+}
+
+/* As a process that was stopped, or had no processor, finds it: a timer is due, and what came
+ * before it has not been read. */
+static void a_timer_of_silence_reads_first_after_a_stop(void **state) {
+    struct trace *tr = *state;
+    struct co_err err;
+    int fds[2];
+    struct co_timer *t = co_timer_new(tr->l, stop, tr);
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    tr->fd = fds[0];
+    assert_int_equal(co_poll_new(tr->l, fds[0], read_note, tr, &tr->p, &err), 0);
+    co_poll_set(tr->p, CO_POLL_IN);
+    const int64_t start = co_now_ms();
+    co_timer_start_awake(t, 40);
+    assert_true(co_timer_armed(t));
+    assert_int_equal(write(fds[1], "d", 1), 1);
+    while (co_now_ms() - start < 60) {
+    }
+    co_loop_run(tr->l);
+    assert_string_equal(tr->text, "ds");
+    assert_false(co_timer_armed(t));
+    assert_true(co_now_ms() - start >= 60 + 40); /* the stop did not count */
+    co_timer_start_awake(t, 1);
+    co_timer_start(t, 0); /* replaces it */
+    co_loop_run(tr->l);
+    assert_string_equal(tr->text, "dss");
+    co_timer_free(t);
+    close(fds[0]);
+    close(fds[1]);
+}
+
+static void stand_still(void *arg) {
+    struct trace *tr = arg;
+    const int64_t until = co_now_ms() + 5;
+    tr->rounds++;
+    while (co_now_ms() < until) {
+    }
+    co_timer_start(tr->t2, 1);
+}
+
+static void a_timer_of_silence_ends_in_a_process_that_is_always_late(void **state) {
+    struct trace *tr = *state;
+    struct co_timer *t = co_timer_new(tr->l, stop, tr);
+    tr->t2 = co_timer_new(tr->l, stand_still, tr);
+    co_timer_start(tr->t2, 1);
+    co_timer_start_awake(t, 8);
+    co_loop_run(tr->l);
+    assert_string_equal(tr->text, "s");
+    co_timer_free(t);
+    co_timer_free(tr->t2);
+}
+
 static void post_again(void *arg) {
     struct trace *tr = arg;
     note(tr, 'p');
@@ -420,6 +479,8 @@ int main(void) {
         T(timer_freed_by_another_due_one_does_not_fire),
         T(timer_that_rearms_itself_does_not_starve_posts),
         T(delay_counts_from_the_call_not_from_the_turn),
+        T(a_timer_of_silence_reads_first_after_a_stop),
+        T(a_timer_of_silence_ends_in_a_process_that_is_always_late),
         T(posts_run_in_order_and_a_post_from_a_post_comes_later),
         T(turn_runs_posts_and_does_not_wait_when_nothing_is_armed),
         T(stop_before_run_returns_at_once_and_only_once),

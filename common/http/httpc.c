@@ -12,6 +12,8 @@
 #include "common/http/http_answer.h"
 #include "common/parse.h"
 
+enum { UNAUTHORIZED = 401 /* the server wants it once more, with a proof */ };
+
 enum httpc_state {
     IDLE,     /* no request */
     REUSING,  /* a request was sent on a connection that has served another one */
@@ -27,6 +29,7 @@ struct co_httpc {
     char *tls_files[3];
     size_t max_body;
     struct co_conn *conn;
+    int former; /* socket of a canceled request, open until the next is answered; -1: none */
     struct co_timer *timer;
     struct co_http_answer answer;
     struct co_buf request; /* kept because it may have to be sent again */
@@ -59,8 +62,16 @@ static void drop_conn(struct co_httpc *c) {
     co_conn_close(co_steal_ptr(c->conn));
 }
 
+static void drop_former(struct co_httpc *c) {
+    if (c->former >= 0) {
+        co_close(c->former);
+        c->former = -1;
+    }
+}
+
 static void client_free(struct co_httpc *c) {
     drop_conn(c);
+    drop_former(c);
     co_timer_free(c->timer);
     co_http_answer_done(&c->answer);
     co_buf_done(&c->request);
@@ -87,6 +98,9 @@ static void finish_request(struct co_httpc *c, int code, const struct co_err *er
     co_timer_stop(c->timer);
     if (code || c->answer.close) {
         drop_conn(c);
+    }
+    if (c->answer.status != UNAUTHORIZED) {
+        drop_former(c);
     }
     /* The callback may send the next request, which uses the same buffers. */
     CO_AUTOFREE char *body = co_steal_ptr(c->answer.body.data);
@@ -198,6 +212,7 @@ struct co_httpc *co_httpc_new(struct co_loop *l, const char *host, uint16_t port
     c->host = co_xstrdup(host);
     c->port = port;
     c->max_body = max_body;
+    c->former = -1;
     if (tls) {
         c->tls = true;
         c->tls_files[0] = dup_text(tls->ca_file);
@@ -215,6 +230,7 @@ void co_httpc_cancel(struct co_httpc *c) {
         co_timer_stop(c->timer);
         drop_conn(c);
     }
+    drop_former(c);
 }
 
 bool co_httpc_busy(const struct co_httpc *c) {
@@ -223,7 +239,12 @@ bool co_httpc_busy(const struct co_httpc *c) {
 
 void co_httpc_send(struct co_httpc *c, const struct co_httpc_request *req) {
     char server[CO_HOST_MAX + 10];
-    co_httpc_cancel(c);
+    if (c->state != IDLE) {
+        set_state(c, IDLE);
+        co_timer_stop(c->timer);
+        drop_former(c);
+        c->former = co_conn_close_later(co_steal_ptr(c->conn));
+    }
     co_hostport_format(c->host, c->port, server, sizeof(server));
     CO_AUTOFREE char *head =
         co_xasprintf("%s %s HTTP/1.1\r\nHost: %s\r\nContent-Length: %zu\r\n%s\r\n", req->method,
@@ -245,6 +266,6 @@ void co_httpc_send(struct co_httpc *c, const struct co_httpc_request *req) {
         c->answer.data = on_piece;
         c->answer.arg = c;
     }
-    co_timer_start(c->timer, req->timeout_ms);
+    co_timer_start_awake(c->timer, req->timeout_ms);
     start_request(c);
 }

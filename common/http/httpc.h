@@ -23,7 +23,8 @@ struct co_httpc_request {
     const char *want;          /* name of a header of the answer, static; NULL: none */
     const void *body;
     size_t len;
-    int64_t timeout_ms; /* until the whole answer, or with `data` until its headers */
+    /* Until the whole answer, or with `data` until its headers, as co_timer_start_awake counts. */
+    int64_t timeout_ms;
     /* Gets the body of a 200 as it arrives (may cancel or free, not send); NULL: `done` gets it. */
     void (*data)(void *arg, const char *data, size_t len);
     void (*done)(void *arg, const struct co_httpc_result *r);
@@ -34,8 +35,9 @@ struct co_httpc_request {
 struct co_httpc *co_httpc_new(struct co_loop *l, const char *host, uint16_t port,
     const struct co_conn_tls *tls, size_t max_body);
 /* Copies what it needs.  If the persistent connection turns out to be closed, the request is sent
- * once more on a new one, so requests must be repeatable.  A request in progress is canceled, with
- * its connection. */
+ * once more on a new one, so requests must be repeatable.  A request in progress is canceled; its
+ * connection ends once the server has answered the new request on another one: a server that
+ * watches its clients by their connections does not take this one for gone meanwhile. */
 void co_httpc_send(struct co_httpc *c, const struct co_httpc_request *req);
 void co_httpc_cancel(struct co_httpc *c); /* done will not run */
 bool co_httpc_busy(const struct co_httpc *c);

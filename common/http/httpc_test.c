@@ -28,6 +28,8 @@ struct world {
     size_t n_lines;
     const char *const *answers; /* NULL: closes without one */
     size_t n_answers, served;
+    size_t n_ends;      /* lines that the client closed */
+    int64_t stop_until; /* the whole process stands still until then, once it has answered */
     char request[1024]; /* the last one */
     struct co_httpc *client;
     /* of the last result */
@@ -53,10 +55,13 @@ static void on_line(void *arg, int events) {
     if (n > 0) {
         w->request[n] = '\0';
     }
+    w->n_ends += n == 0;
     if (!answer) {
         hang_up(l);
     } else if (*answer) { /* "": nothing, for ever */
         assert_int_equal(send(l->fd, answer, strlen(answer), MSG_NOSIGNAL), strlen(answer));
+    }
+    while (co_now_ms() < w->stop_until) {
     }
 }
 
@@ -255,6 +260,18 @@ static void who_does_not_answer_in_time_is_named(void **state) {
     assert_string_equal(w->err, expected);
 }
 
+static void an_answer_that_came_in_time_is_read_after_a_stop(void **state) {
+    struct world *w = *state;
+    static const char *const answers[] = {OK_HI};
+    enum { TIMEOUT_MS = 50 };
+    play(w, answers, CO_ARRAY_LEN(answers));
+    w->stop_until = co_now_ms() + 3 * (int64_t)TIMEOUT_MS;
+    post(w, false, TIMEOUT_MS);
+    until_done(w, 1);
+    assert_int_equal(w->code, 0);
+    assert_string_equal(w->body, "hi");
+}
+
 static void a_stream_comes_in_pieces_and_has_no_deadline(void **state) {
     struct world *w = *state;
     static const char *const answers[] = {
@@ -315,6 +332,30 @@ static void a_new_request_takes_the_place_of_the_old_one(void **state) {
     assert_int_equal(w->served, 2);
 }
 
+/* A rendezvous would take a node whose connection ends for gone. */
+static void the_old_connection_ends_after_the_new_answer(void **state) {
+    struct world *w = *state;
+    static const char *const answers[] = {
+        "", "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n", OK_HI};
+    play(w, answers, CO_ARRAY_LEN(answers));
+    post(w, false, LONG_MS);
+    while (!w->served) {
+        co_loop_turn(w->loop);
+    }
+    for (int i = 1; i <= 2; i++) { /* not before the server has got a proof that it asks for */
+        assert_int_equal(w->n_ends, 0);
+        post(w, false, LONG_MS);
+        until_done(w, i);
+    }
+    assert_int_equal(w->status, 200);
+    assert_int_equal(w->n_lines, 2);
+    while (!w->n_ends) {
+        co_loop_turn(w->loop);
+    }
+    assert_int_equal(w->lines[0].fd, -1);
+    assert_true(w->lines[1].fd >= 0);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -325,9 +366,11 @@ int main(void) {
         T(a_kept_connection_that_was_closed_is_replaced_once),
         T(an_answer_cut_off_is_an_error),
         T(who_does_not_answer_in_time_is_named),
+        T(an_answer_that_came_in_time_is_read_after_a_stop),
         T(a_stream_comes_in_pieces_and_has_no_deadline),
         T(callbacks_may_free_or_cancel),
         T(a_new_request_takes_the_place_of_the_old_one),
+        T(the_old_connection_ends_after_the_new_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
