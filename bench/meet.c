@@ -2,7 +2,8 @@
  *
  *     meet [option value]...      one node; prints a line for each event, and exits at the end
  *     meet --simulate N           N nodes and their master in one process; prints seconds and
- * bytes. With --hold-ms also the cost of the nodes watching one another
+ * bytes, and on stderr what it waits for. With --hold-ms also the cost of the nodes watching one
+ * another
  *
  * Commands on stdin, one letter per line: d done, r restart, l leave normally, f fail, s stop was
  * requested. */
@@ -20,7 +21,7 @@ struct node {
     struct co_loop *l;
     struct co_poll *in;
     struct sim *sim;
-    bool met;
+    bool met, first;
     int code;
 };
 
@@ -130,7 +131,7 @@ static int run_one(const struct rdzv_options *o) {
 /* ---- many nodes in one process ---- */
 
 struct sim {
-    size_t n, met;
+    size_t n, met, failed;
 };
 
 static void sim_met(void *arg, const struct rdzv_roster *r) {
@@ -142,6 +143,24 @@ static void sim_met(void *arg, const struct rdzv_roster *r) {
     n->met = true;
     if (++n->sim->met == n->sim->n) {
         co_loop_stop(n->l);
+    }
+}
+
+static void sim_ended(void *arg, const struct co_err *err) {
+    struct node *n = arg;
+    if (!n->sim->failed++) { /* the others end as it does */
+        on_ended(arg, err);
+    }
+    n->code = 1;
+}
+
+/* What the node with the smallest number waits for: the master's word on who is missing. */
+static void sim_note(void *arg, bool warn, const char *line) {
+    const struct node *n = arg;
+    (void)warn;
+    if (n->first) {
+        (void)fprintf(
+            stderr, "meet: %zu of %zu nodes have met; %s\n", n->sim->met, n->sim->n, line);
     }
 }
 
@@ -199,8 +218,8 @@ static double hold(struct co_loop *l, int64_t ms) {
     return ms > 0 ? (cpu_seconds() - before) * 1000 / (double)ms : 0;
 }
 
-static int simulate(size_t n, int64_t port, int64_t hold_ms, const char *token) {
-    static const struct rdzv_fns fns = {.met = sim_met, .ended = on_ended};
+static int simulate(size_t n, int64_t port, int64_t hold_ms, const struct rdzv_options *given) {
+    static const struct rdzv_fns fns = {.note = sim_note, .met = sim_met, .ended = sim_ended};
     struct sim sim = {.n = n};
     struct node *nodes = co_xcalloc(n, sizeof(*nodes));
     struct co_loop *l = NULL;
@@ -218,7 +237,9 @@ static int simulate(size_t n, int64_t port, int64_t hold_ms, const char *token) 
         nodes[i].l = l;
         nodes[i].sim = &sim;
         options_of(i, n, port, &o);
-        o.token = token;
+        nodes[i].first = i == 0;
+        o.token = given->token;
+        o.silent_ms = given->silent_ms;
         r = rdzv_open(l, &o, &fns, &nodes[i], &nodes[i].m, &err);
     }
     if (r) {
@@ -300,7 +321,7 @@ int main(int argc, char **argv) {
         }
     }
     if (count > 0) {
-        return simulate((size_t)count, port, hold_ms, o.token);
+        return simulate((size_t)count, port, hold_ms, &o);
     }
     o.rank = (int)rank;
     o.level = (int)level;

@@ -83,7 +83,7 @@ static int listen_until(const struct addrinfo *list, uint16_t port, int64_t dead
 static int set_listen_error(
     const char *addr, uint16_t port, int64_t ms, int failed, struct co_err *err) {
     char who[CO_HOST_MAX + 160] = "", tried[40] = "";
-    if (failed == EADDRINUSE) {
+    if (failed == EADDRINUSE && err) {
         co_port_holder(port, who, sizeof(who));
     }
     if (failed == EADDRINUSE && ms > 0) {

@@ -1,6 +1,7 @@
 #include "common/listen.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -118,6 +119,30 @@ static uint16_t hold_port(int *ret_fd, int *ret_peer) {
     return co_listen_port(*ret_fd);
 }
 
+static int opened; /* folders, since the test has set it to 0 */
+
+DIR *opendir(const char *path) {
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    opened++;
+    return fd >= 0 ? fdopendir(fd) : NULL;
+}
+
+/* The walk over all files of all processes takes a second where there are many. */
+static void who_has_a_port_is_not_looked_for_unasked(void **state) {
+    (void)state;
+    CO_AUTOCLOSE int peer = -1;
+    CO_AUTOCLOSE int fd = -1;
+    char addr[64];
+    struct co_err err = {0};
+    int other = -1;
+    (void)snprintf(addr, sizeof(addr), "127.0.0.1:%u", hold_port(&fd, &peer));
+    opened = 0;
+    assert_int_equal(co_listen(addr, &other, NULL), CO_UNAVAILABLE);
+    assert_int_equal(opened, 0);
+    assert_int_equal(co_listen(addr, &other, &err), CO_UNAVAILABLE);
+    assert_true(opened > 0);
+}
+
 static void who_has_a_port_is_named(void **state) {
     (void)state;
     char self[80], want[160], addr[64];
@@ -197,6 +222,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_listens_at_the_given_address),
         cmocka_unit_test(what_is_no_address_is_named),
+        cmocka_unit_test(who_has_a_port_is_not_looked_for_unasked),
         cmocka_unit_test(who_has_a_port_is_named),
         cmocka_unit_test(a_port_that_is_free_again_is_taken),
         cmocka_unit_test(it_does_not_block_and_is_not_inherited),

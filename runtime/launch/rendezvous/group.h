@@ -19,8 +19,8 @@
 enum {
     RDZV_GROUP_NODES_MAX = 100 * 1000,
     RDZV_GROUP_LISTED = 8, /* names or ranks in a log line */
-    RDZV_GROUP_RECONNECT_MS =
-        400, /* a node whose connection broke is lost unless it returns by then */
+    /* A node whose connection broke is lost unless it returns by then, and by its retry before. */
+    RDZV_GROUP_RECONNECT_MS = 400,
     /* A running node must send a request every BEAT_MS, and is late PATIENCE_MS after that:
      * together that is below a second.  A late node costs nothing but a log line; a node that is
      * silent for silent_ms costs the round. */
@@ -121,11 +121,14 @@ enum rdzv_group_notice rdzv_group_notice(
 
 /* The node has a request that waits; its connection broke; it got an answer and must ask again. */
 void rdzv_group_waits(struct rdzv_group *g, struct rdzv_group_node *n);
-void rdzv_group_broke(struct rdzv_group_node *n, int64_t now);
+void rdzv_group_broke(const struct rdzv_group *g, struct rdzv_group_node *n, int64_t now);
 void rdzv_group_notified(const struct rdzv_group *g, struct rdzv_group_node *n, int64_t now);
 /* How long a request may wait before it is answered without news.  The time is longer in a group of
  * many nodes, and shorter when silent_ms is short. */
 int64_t rdzv_group_beat_ms(size_t n, int64_t silent_ms);
+/* How long a node waits before it tries a master again that did not answer: many nodes wait longer,
+ * not to overload it. */
+int64_t rdzv_group_retry_ms(int max_nodes);
 /* Build a log line that lists the late nodes: add is called for each, n counts from 0; then end
  * with the number of nodes.  With 0 the line says that all nodes answer again. */
 void rdzv_group_late_add(struct co_buf *line, size_t n, const char *who);

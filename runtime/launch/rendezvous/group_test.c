@@ -91,7 +91,7 @@ static void act(struct world *w, const char *step) {
         report(w, step[1], RDZV_NODE_JOINING, 0);
         break;
     case '-':
-        rdzv_group_broke(node(w, step[1]), w->now);
+        rdzv_group_broke(&w->g, node(w, step[1]), w->now);
         break;
     case '!':
         rdzv_group_leave(&w->g, node(w, step[1]), 0, "", w->now);
@@ -206,8 +206,14 @@ static void the_next_look_is_in_time(void **state) {
     assert_int_equal(rdzv_group_tick(&w.g, w.now, w.now), 1000 + 30000);
     rdzv_group_notified(&w.g, node(&w, 'a'), w.now);
     assert_int_equal(rdzv_group_tick(&w.g, w.now, w.now), 1000 + 10000);
-    rdzv_group_broke(node(&w, 'a'), w.now);
-    assert_int_equal(rdzv_group_tick(&w.g, w.now, w.now), 1000 + RDZV_GROUP_RECONNECT_MS);
+    rdzv_group_broke(&w.g, node(&w, 'a'), w.now);
+    assert_int_equal(rdzv_group_tick(&w.g, w.now, w.now), 1000 + RDZV_GROUP_RECONNECT_MS + 20);
+    /* A node of many tries again later. */
+    assert_int_equal(rdzv_group_retry_ms(1000), 250);
+    assert_int_equal(rdzv_group_retry_ms(RDZV_GROUP_NODES_MAX), 500);
+    w.g.rules.max = 5000;
+    rdzv_group_broke(&w.g, node(&w, 'a'), w.now);
+    assert_int_equal(rdzv_group_tick(&w.g, w.now, w.now), 1000 + RDZV_GROUP_RECONNECT_MS + 500);
     rdzv_group_done(&w.g);
 }
 

@@ -26,10 +26,7 @@
 
 enum {
     LOST_MS = 500, /* for so long a master that stopped answering is tried before it is lost */
-    RETRY_MS = 20, /* in a small job; many nodes wait longer, not to overload the master */
-    RETRY_SLOW_MS = 500,
-    RETRY_FOREIGN_MS = 250,  /* another program listens there and must not be flooded */
-    RETRIES_A_SECOND = 4000, /* of all nodes together */
+    RETRY_FOREIGN_MS = 250, /* another program listens there and must not be flooded */
     LOOKUP_MS = 1000,
     NOTE_MS = 5000, /* between two log lines that say the same, as in Paddle's launcher */
     POLL_MS = 200,  /* when Paddle's launcher serves */
@@ -115,9 +112,10 @@ static const char *describe_wait(void *backend) {
     struct kv *w = backend;
     if (w->down) {
         w->down = false;
-        if (w->master.taken.code && !w->foreign) { /* no answer: the port is not another node's */
-            (void)co_err_wrap(
-                &w->last, "this machine has that address, but: %s", w->master.taken.msg);
+        if (w->master.taken && !w->foreign) { /* no answer: the port is not another node's */
+            struct co_err taken;
+            rdzv_master_explain_taken(&w->master, &taken);
+            (void)co_err_wrap(&w->last, "this machine has that address, but: %s", taken.msg);
         }
         (void)co_err_wrap(&w->last, "the master at %s is not there", w->master.text);
     }
@@ -162,9 +160,8 @@ static void end_part(struct kv *w, int code, const char *why) {
 /* ---- no answer ---- */
 
 static int64_t retry_ms(const struct kv *w) {
-    int64_t fair = (int64_t)w->m->options.max_nodes * 1000 / RETRIES_A_SECOND;
-    const int64_t least = w->foreign ? RETRY_FOREIGN_MS : RETRY_MS;
-    return fair > RETRY_SLOW_MS ? RETRY_SLOW_MS : fair < least ? least : fair;
+    const int64_t ms = rdzv_group_retry_ms(w->m->options.max_nodes);
+    return w->foreign && ms < RETRY_FOREIGN_MS ? RETRY_FOREIGN_MS : ms;
 }
 
 static void master_lost(struct kv *w, const struct co_err *why) {

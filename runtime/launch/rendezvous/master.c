@@ -7,6 +7,8 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 
+#include "common/listen.h"
+
 /* ---- which node serves ---- */
 
 static void service_note(void *arg, bool warn, const char *line) {
@@ -59,13 +61,23 @@ static void on_lookup(void *arg, const struct addrinfo *list, const struct co_er
         w->found(w->arg, err);
         return;
     }
-    w->taken = (struct co_err){0};
     w->local = is_local(list);
-    if (w->local && open_service(w, w->address.port, &w->taken) == 0) {
+    w->taken = w->local ? open_service(w, w->address.port, NULL) : 0;
+    if (w->local && !w->taken) {
         co_httpc_free(co_steal_ptr(w->http));
         connect_to(w, "127.0.0.1", w->address.port);
     } else {
         connect_to(w, w->address.host, w->address.port);
+    }
+}
+
+void rdzv_master_explain_taken(const struct rdzv_master *w, struct co_err *ret) {
+    char address[16];
+    CO_AUTOCLOSE int fd = -1;
+    (void)snprintf(address, sizeof(address), ":%u", w->address.port);
+    *ret = (struct co_err){0};
+    if (co_listen(address, &fd, ret) == 0) {
+        (void)co_err_set(ret, CO_UNAVAILABLE, "its port was in use until now");
     }
 }
 

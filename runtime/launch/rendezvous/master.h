@@ -21,7 +21,7 @@ struct rdzv_master {
     struct co_lookup *lookup;
     struct rdzv_service *service; /* NULL: this node does not serve */
     bool local;                   /* the address is this machine's: this node may serve */
-    struct co_err taken;          /* why it cannot serve although it may */
+    int taken;                    /* the code why it cannot serve although it may; 0: it can */
     struct co_httpc *http;        /* NULL: there was no address yet */
     struct rdzv_prover *prover;   /* NULL: no proof of a token is needed */
     char id[RDZV_WIRE_ID + 1];    /* of this node */
@@ -38,6 +38,10 @@ void rdzv_master_done(struct rdzv_master *w);
 void rdzv_master_find(struct rdzv_master *w);
 /* Cancels a lookup and a request. */
 void rdzv_master_cancel(struct rdzv_master *w);
+
+/* Says why it cannot serve although it may.  The walk for who has the port takes a while, longer
+ * with each process and connection of the machine. */
+void rdzv_master_explain_taken(const struct rdzv_master *w, struct co_err *ret);
 
 /* The name of this node's key. */
 const char *rdzv_master_key(const struct rdzv_master *w);

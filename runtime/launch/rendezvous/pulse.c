@@ -5,6 +5,8 @@
 enum {
     BEATS = 4,             /* requests of a node, at least, in the time after which it is lost */
     BEATS_A_SECOND = 4000, /* requests of all nodes together, at most, for the master's sake */
+    RETRY_MS = 20,
+    RETRY_SLOW_MS = 500,
 };
 
 int64_t rdzv_group_beat_ms(size_t n, int64_t silent_ms) {
@@ -24,9 +26,14 @@ void rdzv_group_waits(struct rdzv_group *g, struct rdzv_group_node *n) {
     }
 }
 
-void rdzv_group_broke(struct rdzv_group_node *n, int64_t now) {
+int64_t rdzv_group_retry_ms(int max_nodes) {
+    int64_t fair = (int64_t)max_nodes * 1000 / BEATS_A_SECOND;
+    return fair > RETRY_SLOW_MS ? RETRY_SLOW_MS : fair < RETRY_MS ? RETRY_MS : fair;
+}
+
+void rdzv_group_broke(const struct rdzv_group *g, struct rdzv_group_node *n, int64_t now) {
     n->broken = true;
-    n->deadline = now + RDZV_GROUP_RECONNECT_MS;
+    n->deadline = now + RDZV_GROUP_RECONNECT_MS + rdzv_group_retry_ms(g->rules.max);
     n->late_at = INT64_MAX;
 }
 

@@ -207,7 +207,7 @@ static void on_gone(void *arg, struct co_http_req *r) {
     struct rdzv_group_node *n = node_of(s, r);
     if (n) {
         n->waiter = NULL;
-        rdzv_group_broke(n, co_now_ms());
+        rdzv_group_broke(&s->group, n, co_now_ms());
         publish_notices(s);
     }
 }
@@ -223,7 +223,7 @@ static void on_disconnected(void *arg, uint64_t conn) {
         struct rdzv_group_node *n = s->group.nodes[i];
         if (n->conn == conn && !n->waiter) {
             int64_t now = co_now_ms();
-            rdzv_group_broke(n, now);
+            rdzv_group_broke(&s->group, n, now);
             set_timer_in_time(s, now);
             return;
         }
