@@ -798,6 +798,27 @@ def test_a_lost_node_is_known_with_the_token_too(nodes, sign):
     a.wait("^ended peer ?lost: .*bb")
 
 
+def test_a_machine_that_stands_still_ends_no_job(nodes):
+    """When it continues, each node is late for its deadlines, and finds what the other has sent before it judges."""
+    master = f"127.0.0.1:{free_port()}"
+    a = nodes("aa", master, silent_ms=2000)
+    wait_for(lambda: listens(master))
+    b = nodes("bb", master, silent_ms=2000)
+    assert a.roster() == b.roster()
+    for n in (b, a):
+        n.p.send_signal(signal.SIGSTOP)
+    until = time.monotonic() + 4.5          # silent_ms, and 2 s for the answer
+    wait_for(lambda: time.monotonic() > until)
+    b.p.send_signal(signal.SIGCONT)
+    wait_for(lambda: time.monotonic() > until + 0.2)
+    a.p.send_signal(signal.SIGCONT)
+    for n in (b, a):
+        n.say("d")
+    for n in (a, b):
+        n.wait("^all done")
+        assert not n.find("^ended"), n.text()
+
+
 @pytest.mark.memory            # of the network: all thousand, as shipped; fewer with sanitizers
 @pytest.mark.deadline(400)     # 10 s alone, 100 s beside sixteen others on two processors
 def test_a_thousand_nodes_meet():

@@ -508,9 +508,9 @@ static void kv_restart(void *backend, const char *why) {
 
 static void kv_leave(void *backend, int code, const char *why) {
     struct kv *w = backend;
-    rdzv_master_cancel(&w->master);
     w->over.code = code;
     if (!w->master.http || w->state == KV_PADDLE || w->state == KV_ALONE) {
+        rdzv_master_cancel(&w->master);
         w->until = 0;
         call_later(w, 0, settle);
         return;

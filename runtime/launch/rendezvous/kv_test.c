@@ -24,6 +24,7 @@ static struct {
     char trace[TRACE], steps[STEPS_TEXT], *rest;
     int64_t asked[QUESTIONS]; /* when the first ones came */
     int n_asked;
+    int ends; /* of connections */
     bool over;
 } world;
 
@@ -85,6 +86,7 @@ static void on_request(void *arg, struct co_http_req *r) {
     const bool ever = world.rest && strchr(world.rest, '*') && !strchr(world.rest, '|');
     const char *step = ever ? world.rest : world.rest ? strsep(&world.rest, "|") : NULL;
     if (leaves && strcmp(word, "leave") == 0) {
+        assert_int_equal(world.ends, 0); /* it would be gone before it left */
         co_http_reply(r, 200, NULL, NULL, 0);
     } else if (!step) {
         co_http_defer(r, 60000, NULL, on_forgotten, NULL);
@@ -96,6 +98,12 @@ static void on_request(void *arg, struct co_http_req *r) {
         (void)snprintf(line, sizeof(line), "paddlerun %s\n", step);
         co_http_reply(r, 200, NULL, line, strlen(line));
     }
+}
+
+static void on_disconnected(void *arg, uint64_t conn) {
+    (void)arg;
+    (void)conn;
+    world.ends++;
 }
 
 static const struct co_http_route routes[] = {{NULL, "/*", on_request}};
@@ -180,14 +188,15 @@ static void run(const char *steps, int max, int level) {
         .changed = on_changed,
         .all_done = on_all_done,
         .ended = on_ended};
+    static const struct co_httpd_options http = {.disconnected = on_disconnected};
     char address[32];
     world.trace[0] = '\0';
     world.over = false;
-    world.n_asked = 0;
+    world.n_asked = world.ends = 0;
     (void)snprintf(world.steps, sizeof(world.steps), "%s", steps);
     assert_int_equal(co_loop_new(&world.loop, NULL), 0);
     assert_int_equal(co_httpd_open(world.loop, "127.0.0.1:0", routes, CO_ARRAY_LEN(routes), NULL,
-                         NULL, &world.master, NULL),
+                         &http, &world.master, NULL),
         0);
     (void)snprintf(address, sizeof(address), "127.0.0.1:%u", co_httpd_port(world.master));
     const struct rdzv_options o = {.job_id = "j",

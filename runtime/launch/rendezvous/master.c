@@ -163,6 +163,7 @@ void rdzv_master_report(struct rdzv_master *w, const struct rdzv_wire_hello *h,
 
 void rdzv_master_part(struct rdzv_master *w, const struct rdzv_wire_hello *h, const char *why,
     void (*done)(void *arg, const struct co_httpc_result *r)) {
+    co_lookup_cancel(co_steal_ptr(w->lookup));
     send_hello(w, h, true,
         (struct rdzv_prover_request){.method = "DELETE",
             .body = why,

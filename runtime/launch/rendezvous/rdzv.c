@@ -254,8 +254,10 @@ void rdzv_leave(struct rdzv *m, int code, const char *why, void (*gone)(void *ar
     bool ended = m->state == RDZV_ENDED;
     m->state = RDZV_LEAVING;
     m->gone = gone;
-    co_timer_start(m->deadline, ended ? 0 : LEAVE_MS);
-    if (!ended) {
+    if (ended) {
+        co_timer_start(m->deadline, 0);
+    } else {
+        co_timer_start_awake(m->deadline, LEAVE_MS);
         m->backend->leave(m->with, code, why ? why : "");
     }
 }

@@ -97,8 +97,8 @@ void rdzv_done(struct rdzv *m);
 /* Leaves the job.  code 0: the workers ended well; < 0: this node was asked to stop (SIGTERM),
  * which does not count as a restart of the others; > 0: the workers failed.  The other nodes read
  * `why`
- * ("worker 3: exit code 1").  gone runs once they were notified, after 1 s at most; then call
- * close. No other callback follows. */
+ * ("worker 3: exit code 1").  gone runs once they were notified, after 1 s at most in which
+ * this process ran; then call close. No other callback follows. */
 void rdzv_leave(struct rdzv *m, int code, const char *why, void (*gone)(void *arg));
 /* Frees it without notifying the other nodes: they see a lost node.  NULL allowed; safe inside
  * callbacks. */
