@@ -126,6 +126,11 @@ static const struct state_row states[] = {
                                               "'containerStatuses':[{'name':'main'," DONE(
                                                   "3", "2026-01-01T00:00:01Z", "Error", "") "}]",
         false, false, 0, 3, "main", "Error", ""},
+    /* the training has ended well, and kubelet stops its sidecars */
+    {"'phase':'Running','initContainerStatuses':[{'name':'proxy','ready':false," DONE("0", "t",
+         "Completed", "") "}],'containerStatuses':[{'name':'main','ready':false," DONE("0", "t",
+         "Completed", "") "}]",
+        true, false, 0, -1, "", "", ""},
     {"'phase':'Failed','initContainerStatuses':[{'name':'load'," DONE("4", "2026-01-01T00:00:01Z",
          "Error", "") "}],'containerStatuses':[{'name':'main','ready':false,'state':{'waiting':{"
                       "'reason':'PodInitializing'}}}]",

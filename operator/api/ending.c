@@ -26,6 +26,7 @@ struct subject {
     const char *policy; /* spec.restartPolicy; NULL: none */
     int64_t asked;      /* seconds: when it was asked to end; 0: it was not, or that is unknown */
     bool deleting;
+    bool over; /* all its containers have ended, and none is started again: no sidecar is, either */
 };
 
 /* ---- small readers -------------------------------------------------------------------------- */
@@ -100,6 +101,9 @@ static bool is_about(const struct co_jnode *rule, int64_t code) {
 enum start { NO_START, BY_RULE, BY_POLICY };
 
 static enum start starts_again(const struct subject *s, const char *name, bool init, int64_t code) {
+    if (init && s->over) {
+        return NO_START;
+    }
     int index;
     const struct co_jnode *spec = spec_of(s, name, init, &index);
     co_jnode_each(rule, co_jnode_get(spec, "restartPolicyRules")) {
@@ -146,7 +150,8 @@ static bool is_earlier(
     return d < 0 || (d == 0 && of_a < of_b);
 }
 
-/* The container that failed first, of those up to this rank; exit_code -1: none has failed. */
+/* The container that failed first, of those up to this rank; exit_code -1: none has failed.  A
+ * native sidecar fails no pod, however often it has ended with an error before. */
 static struct api_cause first_failure(const struct subject *s, enum rank most) {
     struct api_cause first = {.exit_code = -1};
     enum rank of_first = ADDED;
@@ -154,7 +159,8 @@ static struct api_cause first_failure(const struct subject *s, enum rank most) {
         co_jnode_each(c, co_jnode_get(s->status, status_lists[l])) {
             const struct co_jnode *t = terminated(c, "state");
             enum rank rank = rank_of(s, co_jnode_str(c, "name"), l == 0);
-            if (!t || co_jnode_i64(co_jnode_get(t, "exitCode")) == 0 || rank > most) {
+            if (!t || co_jnode_i64(co_jnode_get(t, "exitCode")) == 0 || rank > most ||
+                rank == SIDECAR) {
                 continue;
             }
             struct api_cause cause = cause_of(c, t);
@@ -458,6 +464,19 @@ static const struct co_jnode *find_disruption(const struct co_jnode *status) {
     return NULL;
 }
 
+static bool is_over(const struct subject *s) {
+    bool over = false;
+    co_jnode_each(c, co_jnode_get(s->status, "containerStatuses")) {
+        const struct co_jnode *t = terminated(c, "state");
+        int64_t code = co_jnode_i64(co_jnode_get(t, "exitCode"));
+        if (!t || starts_again(s, co_jnode_str(c, "name"), false, code) != NO_START) {
+            return false;
+        }
+        over = true;
+    }
+    return over;
+}
+
 static struct subject subject_of(const struct co_jnode *pod) {
     const struct co_jnode *meta = co_jnode_get(pod, "metadata");
     struct subject s = {.spec = co_jnode_get(pod, "spec"),
@@ -467,6 +486,7 @@ static struct subject subject_of(const struct co_jnode *pod) {
     s.policy = co_jnode_str(s.spec, "restartPolicy");
     s.disruption = find_disruption(s.status);
     s.deleting = deleted != NULL;
+    s.over = is_over(&s);
     if (s.disruption) {
         s.asked = co_time_of(co_jnode_str(s.disruption, "lastTransitionTime"));
     } else if (deleted) {

@@ -19,6 +19,7 @@ struct row {
 #define MAIN "'containers':[{'name':'main'}]"
 #define BOTH "'containers':[{'name':'main'},{'name':'ship'}]"
 #define PROXIED "'containers':[{'name':'proxy'},{'name':'main'}]"
+#define SIDECAR "'initContainers':[{'name':'a','restartPolicy':'Always'}],"
 #define NEVER "'restartPolicy':'Never'"
 #define ON_FAILURE "'restartPolicy':'OnFailure'"
 #define RULED(name, policy, word, codes)                                                           \
@@ -238,14 +239,33 @@ static const struct row rows[] = {
     {"in the same second the training", OWN("main,ship"), NEVER "," BOTH,
         FAILED C(ENDED("ship", "8", "49") "," ENDED("main", "7", "49")), API_POD_FAILED, PROGRAM,
         "main", "Error", "", 7},
-    {"R a native sidecar is stopped after the training", OWN("main"),
-        NEVER ",'initContainers':[{'name':'a','restartPolicy':'Always'}]," MAIN,
+    {"R a native sidecar is stopped after the training", OWN("main"), NEVER "," SIDECAR MAIN,
         FAILED I(ENDED("a", "143", "54")) "," C(ENDED("main", "5", "51")), API_POD_FAILED, PROGRAM,
         "main", "Error", "", 5},
-    {"the same within a second", OWN("main"),
-        NEVER ",'initContainers':[{'name':'a','restartPolicy':'Always'}]," MAIN,
+    {"the same within a second", OWN("main"), NEVER "," SIDECAR MAIN,
         FAILED I(ENDED("a", "143", "51")) "," C(ENDED("main", "5", "51")), API_POD_FAILED, PROGRAM,
         "main", "Error", "", 5},
+    {"R a native sidecar in a crash loop, then the training fails", OWN("main"),
+        NEVER "," SIDECAR MAIN, FAILED I(ENDED("a", "4", "41")) "," C(ENDED("main", "6", "51")),
+        API_POD_FAILED, PROGRAM, "main", "Error", "", 6},
+    {"the same, and the node is drained", OWN("main"), NEVER "," SIDECAR MAIN,
+        FAILED TARGET("EvictionByEvictionAPI", "Eviction API: evicting", "50")
+            I(ENDED("a", "4", "41")) "," C(ENDED("main", "143", "51")),
+        API_POD_FAILED, NODE, "main", "EvictionByEvictionAPI", "Eviction API", 143},
+    {"the same, and the training ends with 0 because of that", OWN("main"), NEVER "," SIDECAR MAIN,
+        FAILED TARGET("EvictionByEvictionAPI", "Eviction API: evicting", "50")
+            I(ENDED("a", "4", "41")) "," C(DONE("main", "51")),
+        API_POD_FAILED, NODE, "", "EvictionByEvictionAPI", "Eviction API", -1},
+    {"R sidecars are stopped after the training, one ends with an error", OWN("main"),
+        NEVER "," SIDECAR MAIN, RUNNING I(ENDED("a", "9", "52")) "," C(DONE("main", "51")),
+        API_POD_RUNNING, NOBODY, "main", "", "", 0},
+    {"R the same, and it ends with 0", OWN("main"), NEVER "," SIDECAR MAIN,
+        RUNNING I(DONE("a", "52")) "," C(DONE("main", "51")), API_POD_RUNNING, NOBODY, "main", "",
+        "", 0},
+    {"the training is started again, and so is its sidecar", OWN("main"),
+        ON_FAILURE "," SIDECAR MAIN,
+        RUNNING I(ENDED("a", "9", "52")) "," C(ENDED("main", "5", "51")), API_POD_RUNNING, PROGRAM,
+        "main", "Error", "", 5, .repeats = true, .again = API_AGAIN_WAITS},
     {"an ephemeral container is nobody's failure", OWN("main"), NEVER "," MAIN,
         FAILED C(ENDED("main", "5", "51")) ",'ephemeralContainerStatuses':[" ENDED(
             "debug", "1", "01") "]",
@@ -339,8 +359,7 @@ static const struct row rows[] = {
         RUNNING C(LOST_AGAIN(BACKS_OFF, "137", "null", "ContainerStatusUnknown")), API_POD_RUNNING,
         NOBODY, "main", "ContainerStatusUnknown", "", 137, .repeats = true,
         .again = API_AGAIN_WAITS},
-    {"a native sidecar in a crash loop", OWN("main"),
-        NEVER ",'initContainers':[{'name':'a','restartPolicy':'Always'}]," MAIN,
+    {"a native sidecar in a crash loop", OWN("main"), NEVER "," SIDECAR MAIN,
         RUNNING I(AGAIN("a", BACKS_OFF, "3", "20")) "," C(RUNS("main")), API_POD_RUNNING, NOBODY,
         "a", "Error", "no data", 3, .again = API_AGAIN_WAITS},
     {"R a command that is not there, started again and again", OWN("main"), ON_FAILURE "," MAIN,

@@ -56,10 +56,23 @@ static bool ended_well(const struct co_jnode *container_status) {
     return co_jnode_int(code, &v) && v == 0;
 }
 
+static bool all_ended_well(const struct co_jnode *container_statuses) {
+    bool all = false;
+    co_jnode_each(c, container_statuses) {
+        if (!ended_well(c)) {
+            return false;
+        }
+        all = true;
+    }
+    return all;
+}
+
 static void decode_containers(const struct co_jnode *status, struct api_pod *pod) {
+    /* kubelet stops native sidecars after the containers: how they end does not matter. */
+    bool over = all_ended_well(co_jnode_get(status, "containerStatuses"));
     pod->ready = true;
     co_jnode_each(c, co_jnode_get(status, "initContainerStatuses")) {
-        pod->ready &= co_jnode_is(co_jnode_get(c, "ready"), CO_J_TRUE);
+        pod->ready &= over || co_jnode_is(co_jnode_get(c, "ready"), CO_J_TRUE);
         if (co_streq(co_jnode_str(c, "name"), API_GATE_CONTAINER)) {
             pod->coord |= co_jnode_is(co_jnode_at(c, "state", "running"), CO_J_OBJECT);
             pod->passed |= ended_well(c);
