@@ -3,6 +3,7 @@
  * differ. */
 #include "operator/api/ending.h"
 
+#include <signal.h>
 #include <string.h>
 
 #include "common/json/jdoc.h"
@@ -131,14 +132,61 @@ static const char *without_layers(const char *message) {
     return at ? at + sizeof(last) - 1 : message;
 }
 
-static struct api_cause cause_of(
-    const struct co_jnode *container_status, const struct co_jnode *ended) {
+/* ---- probes that fail ----------------------------------------------------------------------- */
+
+/* The least number of seconds that a container runs before this probe makes kubelet stop it; times
+ * in a status are whole seconds, so one may be missing. */
+static int64_t seconds_of(const struct co_jnode *probe) {
+    const struct co_jnode *period = co_jnode_get(probe, "periodSeconds");
+    const struct co_jnode *failures = co_jnode_get(probe, "failureThreshold");
+    return co_jnode_i64(co_jnode_get(probe, "initialDelaySeconds")) - 1 +
+           (period ? co_jnode_i64(period) : 10) * ((failures ? co_jnode_i64(failures) : 3) - 1);
+}
+
+/* Whether a container may have been ended by kubelet's SIGTERM or SIGKILL.  One that is started
+ * again although its policy does not ask for that was stopped by kubelet, whatever its code is. */
+static bool looks_stopped(
+    const struct subject *s, const char *name, bool init, const struct co_jnode *ended, bool runs) {
+    int64_t code = co_jnode_i64(co_jnode_get(ended, "exitCode"));
+    const char *reason = co_jnode_str(ended, "reason");
+    bool plain = co_streq(reason, "Error") || co_streq(reason, "Completed");
+    bool by_signal = code == 128 + SIGKILL || code == 128 + SIGTERM;
+    return plain && (by_signal || (runs && starts_again(s, name, init, code) == NO_START));
+}
+
+/* The probes that may be why kubelet has stopped a container.  Its status has nothing but the exit
+ * code, and an event says it where the container is started again. */
+static uint8_t probes_of(const struct subject *s, const struct co_jnode *container_status,
+    bool init, const struct co_jnode *ended) {
+    static const char *const keys[] = {"livenessProbe", "startupProbe"};
+    const char *name = co_jnode_str(container_status, "name");
+    bool runs = co_jnode_at(container_status, "state", "running");
+    int64_t from = co_time_of(co_jnode_str(ended, "startedAt"));
+    int64_t upto = co_time_of(co_jnode_str(ended, "finishedAt"));
+    int index;
+    const struct co_jnode *spec = spec_of(s, name, init, &index);
+    uint8_t probes = 0;
+    if (s->deleting || !looks_stopped(s, name, init, ended, runs)) {
+        return 0;
+    }
+    for (size_t i = 0; i < CO_ARRAY_LEN(keys); i++) {
+        const struct co_jnode *probe = co_jnode_get(spec, keys[i]);
+        if (probe && (!from || !upto || upto - from >= seconds_of(probe))) {
+            probes |= (uint8_t)(1 << i);
+        }
+    }
+    return probes;
+}
+
+static struct api_cause cause_of(const struct subject *s, const struct co_jnode *container_status,
+    bool init, const struct co_jnode *ended) {
     int64_t code = co_jnode_i64(co_jnode_get(ended, "exitCode"));
     return (struct api_cause){.container = co_jnode_str(container_status, "name"),
         .reason = co_jnode_str(ended, "reason"),
         .message = without_layers(co_jnode_str(ended, "message")),
         .finished = co_jnode_str(ended, "finishedAt"),
-        .exit_code = code < 0 || code > 255 ? 255 : (int32_t)code};
+        .exit_code = code < 0 || code > 255 ? 255 : (int32_t)code,
+        .probes = probes_of(s, container_status, init, ended)};
 }
 
 static const char *const status_lists[] = {"initContainerStatuses", "containerStatuses"};
@@ -163,7 +211,7 @@ static struct api_cause first_failure(const struct subject *s, enum rank most) {
                 rank == SIDECAR) {
                 continue;
             }
-            struct api_cause cause = cause_of(c, t);
+            struct api_cause cause = cause_of(s, c, l == 0, t);
             if (first.exit_code < 0 || is_earlier(&cause, rank, &first, of_first)) {
                 first = cause;
                 of_first = rank;
@@ -296,6 +344,7 @@ static void judge_failure(const struct subject *s, struct api_ending *e) {
         e->cause = c;
         return;
     }
+    c.probes = d || reason ? 0 : c.probes; /* that says why it was stopped */
     if (d) {
         e->blame = API_BLAME_NODE;
         c.reason = reason ? reason : co_jnode_str(d, "reason");
@@ -361,7 +410,7 @@ static enum trouble trouble_of(
     bool backs_off = now ? again != NO_START : last && is_between_starts(waits);
     bool runs = last && co_jnode_at(c, "state", "running");
     if (backs_off || runs) {
-        ret->cause = cause_of(c, ended);
+        ret->cause = cause_of(s, c, init, ended);
         ret->again = backs_off ? API_AGAIN_WAITS : API_AGAIN_RUNS;
         ret->repeats = again == BY_POLICY && code != 0 && rank_of(s, name, init) <= INIT;
         return ret->repeats ? REPEATS : backs_off ? WAITS : STARTED_AGAIN;

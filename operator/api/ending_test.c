@@ -12,6 +12,7 @@ struct row {
     int32_t code;
     bool repeats, runs_on;
     enum api_again again;
+    uint8_t probes;
 };
 
 /* The training is "main", beside it the template has "ship"; a webhook adds "proxy". */
@@ -22,6 +23,10 @@ struct row {
 #define SIDECAR "'initContainers':[{'name':'a','restartPolicy':'Always'}],"
 #define NEVER "'restartPolicy':'Never'"
 #define ON_FAILURE "'restartPolicy':'OnFailure'"
+/* One that stops its container 7 seconds after its start at the soonest. */
+#define PROBED(probe)                                                                              \
+    "'containers':[{'name':'main','" probe                                                         \
+    "':{'initialDelaySeconds':4,'periodSeconds':4,'failureThreshold':2}}]"
 #define RULED(name, policy, word, codes)                                                           \
     "{'name':'" name "','restartPolicy':'" policy "','restartPolicyRules':[{'action':'Restart',"   \
     "'exitCodes':{'operator':'" word "','values':[" codes "]}}]}"
@@ -31,6 +36,9 @@ struct row {
     "'terminated':{'exitCode':" code ",'finishedAt':" at ",'reason':'" why "','message':'" said "'}"
 #define AT(s) "'" T(s) "'"
 #define ENDED(name, code, at) "{'name':'" name "','state':{" ENDS(code, AT(at), "Error", "") "}}"
+#define LIVED(state, code, why, from, upto)                                                        \
+    "{'name':'main'," state ":{'terminated':{'exitCode':" code ",'reason':'" why                   \
+    "','startedAt':'" T(from) "','finishedAt':'" T(upto) "'}}}"
 #define DONE(name, at) "{'name':'" name "','state':{" ENDS("0", AT(at), "Completed", "") "}}"
 #define RUNS(name) "{'name':'" name "','ready':true,'state':{'running':{}}}"
 #define WAITS(name, why, said)                                                                     \
@@ -102,10 +110,43 @@ static const struct row rows[] = {
         FAILED C("{'name':'main','state':{" ENDS(
             "127", AT("47"), "ContainerCannotRun", "not found") "}}"),
         API_POD_FAILED, PROGRAM, "main", "ContainerCannotRun", "not found", 127},
-    {"R liveness probe, program ends by itself", "", NEVER "," MAIN,
+    {"R liveness probe, program ends by itself", "", NEVER "," PROBED("livenessProbe"),
         FAILED C(ENDED("main", "15", "53")), API_POD_FAILED, PROGRAM, "main", "Error", "", 15},
-    {"R liveness probe, after the grace period", "", NEVER "," MAIN,
-        FAILED C(ENDED("main", "137", "55")), API_POD_FAILED, PROGRAM, "main", "Error", "", 137},
+    {"R liveness probe, after the grace period", "", NEVER "," PROBED("livenessProbe"),
+        FAILED C(LIVED("'state'", "137", "Error", "41", "55")), API_POD_FAILED, PROGRAM, "main",
+        "Error", "", 137, .probes = API_PROBE_LIVENESS},
+    {"R liveness probe, by SIGTERM", "", NEVER "," PROBED("livenessProbe"),
+        FAILED C(LIVED("'state'", "143", "Error", "41", "50")), API_POD_FAILED, PROGRAM, "main",
+        "Error", "", 143, .probes = API_PROBE_LIVENESS},
+    {"R startup probe, by SIGTERM", "", NEVER "," PROBED("startupProbe"),
+        FAILED C(LIVED("'state'", "143", "Error", "41", "49")), API_POD_FAILED, PROGRAM, "main",
+        "Error", "", 143, .probes = API_PROBE_STARTUP},
+    {"sooner than its probe could have failed", "", NEVER "," PROBED("livenessProbe"),
+        FAILED C(LIVED("'state'", "137", "Error", "41", "47")), API_POD_FAILED, PROGRAM, "main",
+        "Error", "", 137},
+    {"when it began is unknown", "", NEVER "," PROBED("livenessProbe"),
+        FAILED C(ENDED("main", "137", "55")), API_POD_FAILED, PROGRAM, "main", "Error", "", 137,
+        .probes = API_PROBE_LIVENESS},
+    {"R only a readiness probe", "", NEVER "," PROBED("readinessProbe"),
+        FAILED C(LIVED("'state'", "137", "Error", "41", "55")), API_POD_FAILED, PROGRAM, "main",
+        "Error", "", 137},
+    {"a probe, and out of memory", "", NEVER "," PROBED("livenessProbe"),
+        FAILED C(LIVED("'state'", "137", "OOMKilled", "41", "55")), API_POD_FAILED, PROGRAM, "main",
+        "OOMKilled", "", 137},
+    {"a probe, and the pod's own deadline", "", NEVER "," PROBED("livenessProbe"),
+        WHY("DeadlineExceeded", "Pod was active") C(LIVED("'state'", "137", "Error", "41", "55")),
+        API_POD_FAILED, PROGRAM, "main", "DeadlineExceeded", "Pod was active", 137},
+    {"a probe, and the node is drained", "", NEVER "," PROBED("livenessProbe"),
+        FAILED TARGET("EvictionByEvictionAPI", "Eviction API: evicting", "54")
+            C(LIVED("'state'", "143", "Error", "41", "55")),
+        API_POD_FAILED, NODE, "main", "EvictionByEvictionAPI", "Eviction API", 143},
+    {"a probe, and somebody deletes the pod", GRACE("59", "30"), NEVER "," PROBED("livenessProbe"),
+        FAILED C(LIVED("'state'", "143", "Error", "21", "30")), API_POD_FAILED, USER, "main",
+        "Error", "", 143},
+    {"R a probe stops it again and again", OWN("main"), ON_FAILURE "," PROBED("livenessProbe"),
+        RUNNING C(LIVED("'state':{'running':{}},'lastState'", "137", "Error", "41", "55")),
+        API_POD_RUNNING, PROGRAM, "main", "Error", "", 137, .repeats = true,
+        .again = API_AGAIN_RUNS, .probes = API_PROBE_LIVENESS},
     {"R the pod's own deadline", "", NEVER "," MAIN,
         WHY("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
             C(ENDED("main", "137", "51")),
@@ -385,9 +426,14 @@ static const struct row rows[] = {
     {"Always, between two starts", OWN("main"), "'restartPolicy':'Always'," MAIN,
         RUNNING C(AGAIN("main", ENDS("0", AT("32"), "Completed", ""), "0", "19")), API_POD_RUNNING,
         NOBODY, "main", "Completed", "", 0, .again = API_AGAIN_WAITS},
-    {"R stopped by a probe, ended with 0", OWN("main"), ON_FAILURE "," MAIN,
-        RUNNING C(AGAIN("main", "'running':{}", "0", "19")), API_POD_RUNNING, NOBODY, "main",
-        "Error", "no data", 0, .again = API_AGAIN_RUNS},
+    {"R stopped by a probe, ended with 0", OWN("main"), ON_FAILURE "," PROBED("livenessProbe"),
+        RUNNING C(LIVED("'state':{'running':{}},'lastState'", "0", "Completed", "41", "50")),
+        API_POD_RUNNING, NOBODY, "main", "Completed", "", 0, .again = API_AGAIN_RUNS,
+        .probes = API_PROBE_LIVENESS},
+    {"it has a probe, and succeeds again and again", OWN("main"),
+        "'restartPolicy':'Always'," PROBED("livenessProbe"),
+        RUNNING C(LIVED("'state':{'running':{}},'lastState'", "0", "Completed", "41", "50")),
+        API_POD_RUNNING, NOBODY, "main", "Completed", "", 0, .again = API_AGAIN_RUNS},
     /* ---- pods that wait ---- */
     {"R no ConfigMap", "", NEVER "," MAIN,
         PENDING C(WAITS("main", "CreateContainerConfigError", "configmap \\\"none\\\" not found")),
@@ -424,14 +470,15 @@ static void what_kubernetes_says_of_a_pod_has_one_meaning(void **state) {
         api_ending_judge(doc.node, &e);
         const struct api_cause *c = &e.cause;
         if (e.phase != r->phase || e.blame != r->blame || e.repeats != r->repeats ||
-            e.runs_on != r->runs_on || e.again != r->again || c->exit_code != r->code ||
-            strcmp(or_empty(c->container), r->container) != 0 ||
+            e.runs_on != r->runs_on || e.again != r->again || c->probes != r->probes ||
+            c->exit_code != r->code || strcmp(or_empty(c->container), r->container) != 0 ||
             strcmp(or_empty(c->reason), r->reason) != 0 ||
             !strstr(or_empty(c->message), r->message) ||
             strstr(or_empty(c->message), "runc create failed")) {
-            fail_msg("%s: phase %d blame %d repeats %d runs on %d again %d code %d \"%s\" \"%s\" "
-                     "\"%s\"",
-                r->what, (int)e.phase, (int)e.blame, e.repeats, e.runs_on, (int)e.again,
+            fail_msg(
+                "%s: phase %d blame %d repeats %d runs on %d again %d probes %d code %d \"%s\" "
+                "\"%s\" \"%s\"",
+                r->what, (int)e.phase, (int)e.blame, e.repeats, e.runs_on, (int)e.again, c->probes,
                 (int)c->exit_code, or_empty(c->container), or_empty(c->reason),
                 or_empty(c->message));
         }

@@ -15,7 +15,11 @@ static const struct co_proto_message present = {NULL, 0};
 CO_PROTO_TABLE(exit_codes, {1, "operator", CO_PROTO_STRING}, {2, "values", CO_PROTO_INTS});
 CO_PROTO_TABLE(
     restart_rule, {1, "action", CO_PROTO_STRING}, {2, "exitCodes", CO_PROTO_MESSAGE, &exit_codes});
-CO_PROTO_TABLE(container, {1, "name", CO_PROTO_STRING}, {24, "restartPolicy", CO_PROTO_STRING},
+CO_PROTO_TABLE(probe, {2, "initialDelaySeconds", CO_PROTO_INT}, {4, "periodSeconds", CO_PROTO_INT},
+    {6, "failureThreshold", CO_PROTO_INT});
+CO_PROTO_TABLE(container, {1, "name", CO_PROTO_STRING},
+    {10, "livenessProbe", CO_PROTO_MESSAGE, &probe}, {22, "startupProbe", CO_PROTO_MESSAGE, &probe},
+    {24, "restartPolicy", CO_PROTO_STRING},
     {25, "restartPolicyRules", CO_PROTO_MESSAGES, &restart_rule});
 CO_PROTO_TABLE(spec, {2, "containers", CO_PROTO_MESSAGES, &container},
     {3, "restartPolicy", CO_PROTO_STRING}, {10, "nodeName", CO_PROTO_STRING},
@@ -23,7 +27,8 @@ CO_PROTO_TABLE(spec, {2, "containers", CO_PROTO_MESSAGES, &container},
 
 CO_PROTO_TABLE(waiting, {1, "reason", CO_PROTO_STRING}, {2, "message", CO_PROTO_STRING});
 CO_PROTO_TABLE(terminated, {1, "exitCode", CO_PROTO_INT}, {3, "reason", CO_PROTO_STRING},
-    {4, "message", CO_PROTO_STRING}, {6, "finishedAt", CO_PROTO_TIME});
+    {4, "message", CO_PROTO_STRING}, {5, "startedAt", CO_PROTO_TIME},
+    {6, "finishedAt", CO_PROTO_TIME});
 CO_PROTO_TABLE(state, {1, "waiting", CO_PROTO_MESSAGE, &waiting},
     {2, "running", CO_PROTO_MESSAGE, &present}, {3, "terminated", CO_PROTO_MESSAGE, &terminated});
 CO_PROTO_TABLE(container_status, {1, "name", CO_PROTO_STRING},

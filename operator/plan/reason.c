@@ -4,6 +4,7 @@
 #include "operator/plan/reason.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,6 +42,16 @@ static void say_word(const struct api_cause *cause, char *ret, size_t size) {
     }
 }
 
+/* Asks for the probe that may have ended the container, with the command that shows it: events
+ * alone say it, and outlive the pod. */
+static void say_probe(const struct api_pod *pod, char *ret, size_t size) {
+    static const char *const names[] = {[API_PROBE_LIVENESS] = "livenessProbe",
+        [API_PROBE_STARTUP] = "startupProbe",
+        [API_PROBE_LIVENESS | API_PROBE_STARTUP] = "livenessProbe or startupProbe"};
+    (void)snprintf(ret, size, "; has its %s failed? kubectl events -n %s --for pod/%s",
+        names[pod->cause->probes], pod->c.ns, pod->c.name);
+}
+
 /* Writes "pod x-worker-1, container main: exit code 1 (Error): last line". */
 const char *plan_reason_of_pod(const struct api_pod *pod, char *ret_text, size_t size) {
     const struct api_cause *cause = pod->cause;
@@ -50,14 +61,20 @@ const char *plan_reason_of_pod(const struct api_pod *pod, char *ret_text, size_t
                       strcmp(cause->reason, "DeadlineExceeded") != 0;
     char word[96];
     char code[48] = "";
+    char probe[256] = "";
     say_word(cause, word, sizeof(word));
+    if (cause->probes) {
+        say_probe(pod, probe, sizeof(probe));
+    }
     if (cause->exit_code >= 0) {
         (void)snprintf(code, sizeof(code), "exit code %" PRId32, cause->exit_code);
     }
-    (void)snprintf(ret_text, size, "pod %s%s%s: %s%s%s%s%s%s", pod->c.name,
+    /* A long line leaves room for what follows it. */
+    int said = co_utf8_fit(cause->message, *probe ? 200 : INT_MAX);
+    (void)snprintf(ret_text, size, "pod %s%s%s: %s%s%s%s%s%.*s%s", pod->c.name,
         *cause->container ? ", container " : "", cause->container, code, *code && *word ? " (" : "",
         *code || *word ? word : "failed", *code && *word ? ")" : "", *cause->message ? ": " : "",
-        cause->message);
+        said, cause->message, probe);
     return own_reason ? cause->reason : "PodFailed";
 }
 

@@ -290,6 +290,47 @@ static void a_signal_has_its_name(void **state) {
     }
 }
 
+#define STOPPED(words)                                                                             \
+    "{'phase':'Failed','podIP':'10.0.0.1','containerStatuses':[{'name':'main','state':{"           \
+    "'terminated':{'exitCode':143,'reason':'Error','message':'" words                              \
+    "','startedAt':'1970-01-12T13:46:00Z','finishedAt':'1970-01-12T13:46:40Z'}}}]}"
+
+static void a_probe_that_may_have_ended_a_container_is_named(void **state) {
+    (void)state;
+    static const struct {
+        const char *probes, *asked;
+    } rows[] = {
+        {"'livenessProbe':{}", "; has its livenessProbe failed?"},
+        {"'startupProbe':{}", "; has its startupProbe failed?"},
+        {"'livenessProbe':{},'startupProbe':{}", "; has its livenessProbe or startupProbe failed?"},
+    };
+    CO_AUTOFREE char *line = co_xasprintf("%0399d", 0);
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct tk_cluster c = running_cluster(TWO);
+        CO_AUTOFREE char *spec = co_xasprintf("[{'name':'main',%s}]", rows[i].probes);
+        CO_AUTOFREE char *said =
+            co_xasprintf("True PodFailed pod x-worker-0, container main: exit code 143 (SIGTERM)%s "
+                         "kubectl events -n ns --for pod/x-worker-0",
+                rows[i].asked);
+        set_of_pod(&c, "x-worker-0", "containers", tk_json(spec));
+        tk_pod_status(&c, "x-worker-0", STOPPED(""));
+        expect_condition(&c, "Failed", said);
+        tk_done(&c);
+    }
+    /* A long last line does not cut the command off. */
+    struct tk_cluster c = running_cluster(TWO LIMIT(0));
+    CO_AUTOFREE char *status = co_xasprintf(STOPPED("%s"), line);
+    CO_AUTOFREE char *said = co_xasprintf(
+        "True BackoffLimitExceeded after 0 restarts: pod x-worker-0, container main: exit code 143 "
+        "(SIGTERM): %0200d; has its startupProbe failed? kubectl events -n ns --for "
+        "pod/x-worker-0",
+        0);
+    set_of_pod(&c, "x-worker-0", "containers", tk_json("[{'name':'main','startupProbe':{}}]"));
+    tk_pod_status(&c, "x-worker-0", status);
+    expect_condition(&c, "Failed", said);
+    tk_done(&c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_that_cannot_run_or_end_says_what_is_missing),
@@ -302,6 +343,7 @@ int main(void) {
         cmocka_unit_test(a_disruption_restarts_the_group_under_its_own_name),
         cmocka_unit_test(a_proxy_that_runs_on_keeps_no_job_from_its_end),
         cmocka_unit_test(a_signal_has_its_name),
+        cmocka_unit_test(a_probe_that_may_have_ended_a_container_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -78,6 +78,18 @@ def test_a_pod_that_overfills_its_own_volume_has_failed_by_itself(space):
 
 
 @pytest.mark.deadline(150)
+def test_the_command_after_a_failed_probe_shows_it(space):
+    probe = {"exec": {"command": ["/bin/sh", "-c", "echo stands still; exit 1"]}, "periodSeconds": 1, "failureThreshold": 2}
+    space.create(make("train", worker=role("sleep 1000", container={"livenessProbe": probe}, terminationGracePeriodSeconds=1)))
+    space.wait_phase("train", "Failed", 60, never=("Completed",))
+    said = re.fullmatch(r"pod train-worker-0, container paddle: exit code 137 \(SIGKILL\); "
+                        r"has its livenessProbe failed\? kubectl (events .*)", space.status("train")["message"])
+    assert said, space.status("train")
+    # kubelet's events come when they come.
+    wait("the event of the probe", 30, lambda: "Liveness probe failed: stands still" in space.c.kubectl(*said[1].split()))
+
+
+@pytest.mark.deadline(150)
 def test_an_eviction_is_seen_while_it_lasts_and_is_no_exit_code(space):
     slow = "trap 'sleep 5; exit 15' TERM; while :; do sleep 0.1; done"
     rules = [{"action": "Fail", "exitCodes": "1-127"}]
