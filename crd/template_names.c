@@ -83,12 +83,6 @@ static const struct {
     {"containers", "livenessProbe", "a probe"},
 };
 
-struct names_walk {
-    crd_unknown_fn fn;
-    void *arg;
-    size_t n, max;
-};
-
 /* The next of the words, of which *ret_len says how long it is; NULL: there are no more. */
 static const char *word_next(const char *words, size_t *ret_len) {
     words += strspn(words, " ");
@@ -145,53 +139,42 @@ static char *name_meant(const struct object *of, const char *name) {
 }
 
 static void judge_name(
-    struct names_walk *w, const struct object *of, const char *path, const char *name) {
+    struct co_findings *to, const struct object *of, const char *path, const char *name) {
     const char *place = place_of(of, name);
     CO_AUTOFREE char *meant = place ? NULL : name_meant(of, name);
-    if (!place && !meant) {
-        return;
+    if (place) {
+        co_finding(to, path, "is not a field of %s, and would be dropped: it belongs to %s",
+            of->what, place);
+    } else if (meant) {
+        co_finding(to, path, "is not a field of %s, and would be dropped: did you mean %s?",
+            of->what, meant);
     }
-    CO_AUTOFREE char *message = place
-                                    ? co_xasprintf("%s is not a field of %s, and would be dropped: "
-                                                   "it belongs to %s",
-                                          path, of->what, place)
-                                    : co_xasprintf("%s is not a field of %s, and would be dropped: "
-                                                   "did you mean %s?",
-                                          path, of->what, meant);
-    w->fn(w->arg, path, message);
-    w->n++;
 }
 
 /* No object of the table is in itself, so it is as deep as the table. */
 static void walk(/* NOLINT(misc-no-recursion) */
-    struct names_walk *w, const json_t *obj, const struct object *of, const char *path) {
+    struct co_findings *to, const json_t *obj, const struct object *of, const char *path) {
     const char *name;
     json_t *j;
     json_object_foreach((json_t *)(uintptr_t)obj, name, j) {
         const struct object *below = object_of(name);
         CO_AUTOFREE char *at = co_xasprintf("%s.%.*s", path, co_utf8_fit(name, 60), name);
-        if (w->n == w->max) {
-            return;
-        }
         if (!has_word(of->names, name)) {
-            judge_name(w, of, at, name);
+            judge_name(to, of, at, name);
             continue;
         }
         size_t i;
         json_t *item;
         if (below && json_is_object(j)) {
-            walk(w, j, below, at);
+            walk(to, j, below, at);
         }
         json_array_foreach(below ? j : NULL, i, item) {
             CO_AUTOFREE char *place = co_xasprintf("%s.%zu", at, i);
-            walk(w, item, below, place);
+            walk(to, item, below, place);
         }
     }
 }
 
-size_t crd_find_misspelt(
-    const json_t *tmpl, const char *path, size_t max, crd_unknown_fn fn, void *arg) {
-    struct names_walk w = {.fn = fn, .arg = arg, .max = max};
-    walk(&w, tmpl, &objects[0], path);
-    return w.n;
+void crd_find_misspelt(const json_t *tmpl, const char *path, struct co_findings *to) {
+    walk(to, tmpl, &objects[0], path);
 }

@@ -4,7 +4,6 @@
 #include "crd/unknown.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "common/mem.h"
@@ -35,12 +34,6 @@ static const struct {
     {"image", "it belongs to template.spec.containers"},
 };
 
-struct unknown_walk {
-    crd_unknown_fn fn;
-    void *arg;
-    size_t n, max;
-};
-
 static const struct crd_field *find_field(const struct crd_field *fields, const char *name) {
     const struct crd_field *f = fields;
     while (f->name && strcmp(f->name, name) != 0) {
@@ -59,13 +52,13 @@ static const char *of_relative(const char *name) {
 }
 
 static void say(
-    struct unknown_walk *w, const struct crd_field *fields, const char *path, const char *name) {
+    struct co_findings *to, const struct crd_field *fields, const char *path, const char *name) {
     const char *instead = of_relative(name), *meant = NULL;
     struct co_near near = co_near_begin(name, strlen(name));
     for (const struct crd_field *f = fields; f->name; f++) {
         meant = co_near_try(&near, f->name) ? f->name : meant;
     }
-    CO_AUTOFREE char *message = co_xasprintf("%s is not a field of a PaddleJob%s%s%s", path,
+    co_finding(to, path, "is not a field of a PaddleJob%s%s%s",
         instead ? ": "
         : meant ? ": did you mean "
                 : "",
@@ -73,33 +66,31 @@ static void say(
         : meant ? meant
                 : "",
         !instead && meant ? "?" : "");
-    w->fn(w->arg, path, message);
-    w->n++;
 }
 
 static void walk_object(
-    struct unknown_walk *w, const json_t *obj, const struct crd_field *of, const char *path);
+    struct co_findings *to, const json_t *obj, const struct crd_field *of, const char *path);
 
 static void walk_value(/* NOLINT(misc-no-recursion) */
-    struct unknown_walk *w, const json_t *j, const struct crd_field *f, const char *path) {
+    struct co_findings *to, const json_t *j, const struct crd_field *f, const char *path) {
     if (!f->fields || f->opaque) {
         return;
     }
     if (f->type == CRD_OBJECT) {
-        walk_object(w, j, f, path);
+        walk_object(to, j, f, path);
         return;
     }
     size_t i;
     json_t *item;
     json_array_foreach(j, i, item) {
         CO_AUTOFREE char *below = co_xasprintf("%s.%zu", path, i);
-        walk_object(w, item, f, below);
+        walk_object(to, item, f, below);
     }
 }
 
 /* As deep as the tree of fields. */
 static void walk_object(/* NOLINT(misc-no-recursion) */
-    struct unknown_walk *w, const json_t *obj, const struct crd_field *of, const char *path) {
+    struct co_findings *to, const json_t *obj, const struct crd_field *of, const char *path) {
     const char *name;
     json_t *j;
     json_object_foreach((json_t *)(uintptr_t)obj, name, j) {
@@ -107,9 +98,9 @@ static void walk_object(/* NOLINT(misc-no-recursion) */
         CO_AUTOFREE char *below =
             co_xasprintf("%s%s%.*s", path, *path ? "." : "", co_utf8_fit(name, 60), name);
         if (f) {
-            walk_value(w, j, f, below);
-        } else if (!of->open && w->n < w->max) {
-            say(w, of->fields, below, name);
+            walk_value(to, j, f, below);
+        } else if (!of->open) {
+            say(to, of->fields, below, name);
         }
     }
 }
@@ -120,17 +111,14 @@ static bool is_of_any_kind(const char *name) {
            strcmp(name, "metadata") == 0;
 }
 
-size_t crd_find_unknown(const json_t *job, size_t max, crd_unknown_fn fn, void *arg) {
-    struct unknown_walk w = {.fn = fn, .arg = arg, .max = max};
-    json_t *own = json_object();
+void crd_find_unknown(const json_t *job, struct co_findings *to) {
+    CO_AUTOJSON json_t *own = json_object();
     const char *name;
     json_t *j;
     json_object_foreach((json_t *)(uintptr_t)job, name, j) {
         co_json_set(own, name, is_of_any_kind(name) ? NULL : json_incref(j));
     }
-    walk_object(&w, own, &crd_job, "");
-    json_decref(own);
-    return w.n;
+    walk_object(to, own, &crd_job, "");
 }
 
 /* ---- types ---------------------------------------------------------------------------------- */
@@ -160,45 +148,41 @@ static bool has_type(const json_t *j, enum crd_type type) {
 }
 
 static void say_mistyped(
-    struct unknown_walk *w, const char *path, const json_t *j, enum crd_type type) {
+    struct co_findings *to, const char *path, const json_t *j, enum crd_type type) {
     enum { SHOWN = 40 };
     CO_AUTOFREE char *given = json_dumps(j, JSON_ENCODE_ANY | JSON_COMPACT);
     bool quotes = type == CRD_STRING && (json_is_number(j) || json_is_boolean(j));
     const char *hint = quotes                                         ? ": write it in quotes"
                        : type == CRD_STRING_LIST && json_is_string(j) ? ": write it as [...]"
                                                                       : "";
-    CO_AUTOFREE char *message = co_xasprintf("%s is %.*s, expected %s %s%s", path,
-        given ? co_utf8_fit(given, SHOWN) : 0, given ? given : "",
+    co_finding(to, path, "is %.*s, expected %s %s%s", given ? co_utf8_fit(given, SHOWN) : 0,
+        given ? given : "",
         type == CRD_INTEGER || type == CRD_INT32 || type == CRD_INT64 ? "an" : "a",
         crd_type_name(type), hint);
-    if (w->n < w->max) {
-        w->fn(w->arg, path, message);
-        w->n++;
-    }
 }
 
 /* What is in a list or a map of strings. */
-static void check_texts(struct unknown_walk *w, const json_t *j, const char *path) {
+static void check_texts(struct co_findings *to, const json_t *j, const char *path) {
     size_t i;
     json_t *item;
     const char *name;
     json_array_foreach(j, i, item) {
         CO_AUTOFREE char *at = co_xasprintf("%s.%zu", path, i);
         if (!json_is_string(item)) {
-            say_mistyped(w, at, item, CRD_STRING);
+            say_mistyped(to, at, item, CRD_STRING);
         }
     }
     json_object_foreach((json_t *)(uintptr_t)j, name, item) {
         CO_AUTOFREE char *at = co_xasprintf("%s.%.*s", path, co_utf8_fit(name, 60), name);
         if (!json_is_string(item)) {
-            say_mistyped(w, at, item, CRD_STRING);
+            say_mistyped(to, at, item, CRD_STRING);
         }
     }
 }
 
 /* As deep as the tree of fields. */
 static void check_fields(/* NOLINT(misc-no-recursion) */
-    struct unknown_walk *w, const json_t *obj, const struct crd_field *fields, const char *path) {
+    struct co_findings *to, const json_t *obj, const struct crd_field *fields, const char *path) {
     for (const struct crd_field *f = fields; f && f->name; f++) {
         const json_t *j = json_object_get(obj, f->name);
         CO_AUTOFREE char *at = co_xasprintf("%s%s%s", path, *path ? "." : "", f->name);
@@ -206,24 +190,21 @@ static void check_fields(/* NOLINT(misc-no-recursion) */
             continue;
         }
         if (!has_type(j, f->type)) {
-            say_mistyped(w, at, j, f->type);
+            say_mistyped(to, at, j, f->type);
         } else if (f->type == CRD_STRING_LIST || f->type == CRD_STRING_MAP) {
-            check_texts(w, j, at);
+            check_texts(to, j, at);
         } else if (f->type == CRD_OBJECT) {
-            check_fields(w, j, f->fields, at);
+            check_fields(to, j, f->fields, at);
         }
         size_t i;
         json_t *item;
         json_array_foreach(f->type == CRD_OBJECT_LIST ? j : NULL, i, item) {
             CO_AUTOFREE char *below = co_xasprintf("%s.%zu", at, i);
-            check_fields(w, item, f->fields, below);
+            check_fields(to, item, f->fields, below);
         }
     }
 }
 
-size_t crd_find_mistyped(
-    const json_t *tmpl, const char *path, size_t max, crd_unknown_fn fn, void *arg) {
-    struct unknown_walk w = {.fn = fn, .arg = arg, .max = max};
-    check_fields(&w, tmpl, crd_template_fields, path);
-    return w.n;
+void crd_find_mistyped(const json_t *tmpl, const char *path, struct co_findings *to) {
+    check_fields(to, tmpl, crd_template_fields, path);
 }

@@ -71,7 +71,7 @@ static void a_field_that_no_row_has_is_found(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOBUF struct co_buf said = CO_BUF(1 << 14);
         CO_AUTOJSON json_t *job = parse(rows[i].job);
-        (void)crd_find_unknown(job, 16, note, &said);
+        crd_find_unknown(job, &(struct co_findings){.fn = note, .arg = &said, .max = 16});
         assert_string_equal(said.data ? said.data : "", rows[i].said);
     }
 }
@@ -127,7 +127,7 @@ static void a_value_of_another_type_is_found(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOBUF struct co_buf said = CO_BUF(1 << 14);
         CO_AUTOJSON json_t *tmpl = parse(rows[i].tmpl);
-        (void)crd_find_mistyped(tmpl, "t", 16, note, &said);
+        crd_find_mistyped(tmpl, "t", &(struct co_findings){.fn = note, .arg = &said, .max = 16});
         assert_string_equal(said.data ? said.data : "", rows[i].said);
     }
 }
@@ -170,7 +170,7 @@ static void a_name_that_kubernetes_would_drop_is_found(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOBUF struct co_buf said = CO_BUF(1 << 14);
         CO_AUTOJSON json_t *tmpl = parse(rows[i].tmpl);
-        (void)crd_find_misspelt(tmpl, "t", 16, note, &said);
+        crd_find_misspelt(tmpl, "t", &(struct co_findings){.fn = note, .arg = &said, .max = 16});
         assert_string_equal(said.data ? said.data : "", rows[i].said);
     }
 }
@@ -186,7 +186,9 @@ static void what_is_said_is_bounded(void **state) {
         co_json_set(spec, name, json_true());
     }
     CO_AUTOJSON json_t *job = json_pack("{s:O}", "spec", spec);
-    assert_int_equal(crd_find_unknown(job, 16, note, &said), 16);
+    struct co_findings to = {.fn = note, .arg = &said, .max = 16};
+    crd_find_unknown(job, &to);
+    assert_int_equal(to.n, 16);
     assert_true(said.len < (size_t)16 * 300);
 }
 

@@ -15,12 +15,6 @@ enum {
     TEXT_MAX = 240,
 };
 
-struct walk {
-    api_found_fn fn;
-    void *arg;
-    size_t n, max;
-};
-
 #define DIGITS "0123456789"
 #define SMALL "abcdefghijklmnopqrstuvwxyz"
 #define CAPITAL "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -90,43 +84,28 @@ static bool find_key(const char *key, bool capitals, char ret[TEXT_MAX]) {
     return false;
 }
 
-/* A message is one line, whatever its quoted text has. */
-static void say_whole(struct walk *w, const char *path, char *message) {
-    for (char *p = message; *p; p++) {
-        *p = (unsigned char)*p < ' ' || *p == 127 ? '?' : *p;
-    }
-    if (w->n < w->max) {
-        w->fn(w->arg, path, message);
-        w->n++;
-    }
-}
-
-static void say_at(struct walk *w, const char *path, const char *text) {
-    CO_AUTOFREE char *message = co_xasprintf("%s %s", path, text);
-    say_whole(w, path, message);
-}
-
 /* key: a member of the object at base. */
-static void say_member(struct walk *w, const char *base, const char *key, const char *text) {
+static void say_member(
+    struct co_findings *to, const char *base, const char *key, const char *text) {
     CO_AUTOFREE char *path = co_xasprintf("%s.%s", base, key);
     CO_AUTOFREE char *message =
         co_xasprintf("%s[\"%.*s\"] %s", base, co_utf8_fit(key, 80), key, text);
-    say_whole(w, path, message);
+    co_finding_as(to, path, message);
 }
 
-static void check_labels(struct walk *w, const json_t *map, const char *path) {
+static void check_labels(struct co_findings *to, const json_t *map, const char *path) {
     const char *key;
     json_t *j;
     char text[TEXT_MAX];
     json_object_foreach((json_t *)(uintptr_t)map, key, j) {
         size_t n = json_string_length(j);
         if (find_key(key, false, text) || (n && find_name(json_string_value(j), n, text))) {
-            say_member(w, path, key, text);
+            say_member(to, path, key, text);
         }
     }
 }
 
-static void check_annotations(struct walk *w, const json_t *map, const char *path) {
+static void check_annotations(struct co_findings *to, const json_t *map, const char *path) {
     const char *key;
     json_t *j;
     char text[TEXT_MAX];
@@ -134,54 +113,53 @@ static void check_annotations(struct walk *w, const json_t *map, const char *pat
     json_object_foreach((json_t *)(uintptr_t)map, key, j) {
         size += strlen(key) + json_string_length(j);
         if (find_key(key, true, text)) {
-            say_member(w, path, key, text);
+            say_member(to, path, key, text);
         }
     }
     if (size > ANNOTATIONS_MAX) {
-        (void)snprintf(text, sizeof(text), "has %zu bytes of keys and values, expected at most %d",
-            size, ANNOTATIONS_MAX);
-        say_at(w, path, text);
+        co_finding(to, path, "has %zu bytes of keys and values, expected at most %d", size,
+            ANNOTATIONS_MAX);
     }
 }
 
 /* The key of a label. */
-static void check_key(struct walk *w, const json_t *key, const char *path) {
+static void check_key(struct co_findings *to, const json_t *key, const char *path) {
     char text[TEXT_MAX];
     if (json_is_string(key) && find_key(json_string_value(key), false, text)) {
-        say_at(w, path, text);
+        co_finding(to, path, "%s", text);
     }
 }
 
 /* A list of expressions: keys and values are those of labels. */
-static void check_expressions(struct walk *w, const json_t *list, const char *path) {
+static void check_expressions(struct co_findings *to, const json_t *list, const char *path) {
     size_t i, k;
     json_t *e, *value;
     char text[TEXT_MAX];
     json_array_foreach(list, i, e) {
         CO_AUTOFREE char *key = co_xasprintf("%s.%zu.key", path, i);
-        check_key(w, json_object_get(e, "key"), key);
+        check_key(to, json_object_get(e, "key"), key);
         json_array_foreach(json_object_get(e, "values"), k, value) {
             size_t n = json_string_length(value);
             if (n && find_name(json_string_value(value), n, text)) {
                 CO_AUTOFREE char *at = co_xasprintf("%s.%zu.values.%zu", path, i, k);
-                say_at(w, at, text);
+                co_finding(to, at, "%s", text);
             }
         }
     }
 }
 
-static void check_keys(struct walk *w, const json_t *list, const char *path) {
+static void check_keys(struct co_findings *to, const json_t *list, const char *path) {
     size_t i;
     json_t *key;
     json_array_foreach(list, i, key) {
         CO_AUTOFREE char *at = co_xasprintf("%s.%zu", path, i);
-        check_key(w, key, at);
+        check_key(to, key, at);
     }
 }
 
 static const struct {
     const char *key;
-    void (*check)(struct walk *w, const json_t *j, const char *path);
+    void (*check)(struct co_findings *to, const json_t *j, const char *path);
 } rows[] = {
     {"labels", check_labels},
     {"annotations", check_annotations},
@@ -193,32 +171,29 @@ static const struct {
     {"mismatchLabelKeys", check_keys},
 };
 
-static void walk_below(struct walk *w, const json_t *obj, const char *base, int depth) {
+static void walk_below(struct co_findings *to, const json_t *obj, const char *base, int depth) {
     const char *key;
     json_t *j;
     size_t i;
     json_array_foreach(obj, i, j) {
         CO_AUTOFREE char *path = co_xasprintf("%s.%zu", base, i);
-        walk_below(w, j, path, depth);
+        walk_below(to, j, path, depth);
     }
     json_object_foreach((json_t *)(uintptr_t)obj, key, j) {
         CO_AUTOFREE char *path = co_xasprintf("%s.%s", base, key);
         bool known = false;
         for (size_t r = 0; r < CO_ARRAY_LEN(rows); r++) {
             if (strcmp(rows[r].key, key) == 0) {
-                rows[r].check(w, j, path);
+                rows[r].check(to, j, path);
                 known = true;
             }
         }
         if (!known && depth < DEPTH_MAX) {
-            walk_below(w, j, path, depth + 1);
+            walk_below(to, j, path, depth + 1);
         }
     }
 }
 
-size_t api_labels_validate(
-    const json_t *obj, const char *base, size_t max, api_found_fn fn, void *arg) {
-    struct walk w = {.fn = fn, .arg = arg, .max = max};
-    walk_below(&w, obj, base, 0);
-    return w.n;
+void api_labels_validate(const json_t *obj, const char *base, struct co_findings *to) {
+    walk_below(to, obj, base, 0);
 }

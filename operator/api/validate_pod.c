@@ -12,26 +12,10 @@
 enum { QUANTITY_ONE = 1000000000 }; /* in nano */
 
 struct pod_walk {
-    api_found_fn fn;
-    void *arg;
-    size_t n, max;
+    struct co_findings *to;
     bool host;          /* the pod is on its node's network */
     json_t *node_ports; /* borrowed: the ports of the node that its containers take */
 };
-
-static void CO_PRINTF(3, 4) say(struct pod_walk *w, const char *path, const char *fmt, ...) {
-    char text[256];
-    va_list ap;
-    va_start(ap, fmt);
-    (void)vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
-    co_utf8_trim(text);
-    if (w->n < w->max) {
-        CO_AUTOFREE char *message = co_xasprintf("%s %s", path, text);
-        w->fn(w->arg, path, message);
-        w->n++;
-    }
-}
 
 static bool is_absent(const json_t *j) {
     return !j || json_is_null(j);
@@ -84,7 +68,7 @@ static void check_words(
         if (!is_absent(j) && (i == CO_ARRAY_LEN(rows->words) || !rows->words[i])) {
             CO_AUTOFREE char *path = co_xasprintf("%s.%s", base, rows->key);
             CO_AUTOFREE char *given = json_dumps(j, JSON_ENCODE_ANY);
-            say(w, path, "is %.60s, expected one of %s", given ? given : "", list);
+            co_finding(w->to, path, "is %.60s, expected one of %s", given ? given : "", list);
         }
     }
 }
@@ -104,7 +88,7 @@ static char *item_path(const char *base, const char *list, size_t i) {
 /* Notes a name in `seen`; says so if it is there already. */
 static void note_name(struct pod_walk *w, json_t *seen, const char *name, const char *path) {
     if (json_object_get(seen, name)) {
-        say(w, path, "is \"%.63s\", as another one before it: they must differ", name);
+        co_finding(w->to, path, "is \"%.63s\", as another one before it: they must differ", name);
     }
     co_json_set(seen, name, json_true());
 }
@@ -115,11 +99,11 @@ static const char *check_name(
     const char *name = co_json_str(item, "name");
     CO_AUTOFREE char *path = co_xasprintf("%s.name", base);
     if (!name || !*name) {
-        say(w, path, "is missing");
+        co_finding(w->to, path, "is missing");
         return NULL;
     }
     if (!is_label(name, most)) {
-        say(w, path,
+        co_finding(w->to, path,
             "is \"%.*s\": use small letters, digits and '-', %zu at most, beginning and ending "
             "with "
             "a letter or digit",
@@ -154,16 +138,16 @@ static void check_list(struct pod_walk *w, const json_t *list, const char *base)
         struct api_quantity q;
         struct co_err err = {0};
         if (!is_resource(name)) {
-            say(w, base,
+            co_finding(w->to, base,
                 "has \"%.*s\", which is no resource: expected cpu, memory, ephemeral-storage, "
                 "hugepages-SIZE or DOMAIN/NAME, as nvidia.com/gpu",
                 co_utf8_fit(name, 60), name);
         } else if (api_quantity_decode(j, &q, &err)) {
-            say(w, base, "has %.60s: %s", name, co_err_text(&err));
+            co_finding(w->to, base, "has %.60s: %s", name, co_err_text(&err));
         } else if (q.nano < 0) {
-            say(w, base, "has %.60s, which is negative", name);
+            co_finding(w->to, base, "has %.60s, which is negative", name);
         } else if (is_device(name) && q.nano % QUANTITY_ONE != 0) {
-            say(w, base, "has a part of a %.60s, expected a whole number of them", name);
+            co_finding(w->to, base, "has a part of a %.60s, expected a whole number of them", name);
         }
     }
 }
@@ -173,8 +157,8 @@ static void compare(struct pod_walk *w, const char *base, const char *name, cons
     struct api_quantity r, l;
     if (is_absent(limit)) {
         if (is_device(name)) {
-            say(w, base, "has no limit of %.60s: devices are given by the limit, so name it there",
-                name);
+            co_finding(w->to, base,
+                "has no limit of %.60s: devices are given by the limit, so name it there", name);
         }
         return;
     }
@@ -182,10 +166,10 @@ static void compare(struct pod_walk *w, const char *base, const char *name, cons
         return;
     }
     if (r.nano > l.nano) {
-        say(w, base, "requests more %.60s than its limit", name);
+        co_finding(w->to, base, "requests more %.60s than its limit", name);
     } else if (is_device(name) && r.nano != l.nano) {
-        say(w, base, "requests another number of %.60s than its limit: they must be the same",
-            name);
+        co_finding(w->to, base,
+            "requests another number of %.60s than its limit: they must be the same", name);
     }
 }
 
@@ -222,15 +206,15 @@ static void check_env(struct pod_walk *w, const json_t *container, const char *b
         const char *name = co_json_str(e, "name");
         const json_t *value = json_object_get(e, "value");
         if (!name || !*name) {
-            say(w, path, "has no name");
+            co_finding(w->to, path, "has no name");
             continue;
         }
         note_name(w, seen, name, path);
         if (!is_env_name(name)) {
-            say(w, path, "is \"%.63s\": use printable ASCII characters but '='", name);
+            co_finding(w->to, path, "is \"%.63s\": use printable ASCII characters but '='", name);
         }
         if (json_string_length(value) && !is_absent(json_object_get(e, "valueFrom"))) {
-            say(w, path, "has both value and valueFrom");
+            co_finding(w->to, path, "has both value and valueFrom");
         }
     }
 }
@@ -260,12 +244,13 @@ static void check_ports(struct pod_walk *w, const json_t *container, const char 
             continue; /* crd_find_mistyped says so */
         }
         if (!is_port(number)) {
-            say(w, path, "has containerPort %" PRId64 ": expected 1 to %d", number, PORT_MAX);
+            co_finding(
+                w->to, path, "has containerPort %" PRId64 ": expected 1 to %d", number, PORT_MAX);
             continue;
         }
         int64_t node = json_integer_value(json_object_get(p, "hostPort"));
         if (node && !is_port(node)) {
-            say(w, path, "has hostPort %" PRId64 ": expected 1 to %d", node, PORT_MAX);
+            co_finding(w->to, path, "has hostPort %" PRId64 ": expected 1 to %d", node, PORT_MAX);
         }
         CO_AUTOFREE char *key =
             co_xasprintf("%" PRId64 "/%.8s", number, protocol ? protocol : "TCP");
@@ -284,7 +269,7 @@ static void check_node_ports(struct pod_walk *w, const json_t *container, const 
         const char *protocol = co_json_str(p, "protocol"), *ip = co_json_str(p, "hostIP");
         CO_AUTOFREE char *path = item_path(base, "ports", i);
         if (w->host && node && node != number) {
-            say(w, path,
+            co_finding(w->to, path,
                 "has hostPort %" PRId64 " and containerPort %" PRId64
                 ": on the network of its node (hostNetwork, intranet Host) they must be the same",
                 node, number);
@@ -294,7 +279,8 @@ static void check_node_ports(struct pod_walk *w, const json_t *container, const 
         CO_AUTOFREE char *key =
             co_xasprintf("%" PRId64 "/%.8s/%.64s", node, protocol ? protocol : "TCP", ip ? ip : "");
         if (node && json_object_get(w->node_ports, key)) {
-            say(w, path, "takes port %" PRId64 " of the node, as another one before it", node);
+            co_finding(
+                w->to, path, "takes port %" PRId64 " of the node, as another one before it", node);
         }
         co_json_set(w->node_ports, key, json_true());
     }
@@ -307,7 +293,8 @@ static void check_restart_rules(struct pod_walk *w, const json_t *container, con
     json_t *rule;
     if (json_array_size(rules) &&
         !json_string_length(json_object_get(container, "restartPolicy"))) {
-        say(w, base, "has restartPolicyRules, but no restartPolicy, which all other codes need");
+        co_finding(w->to, base,
+            "has restartPolicyRules, but no restartPolicy, which all other codes need");
     }
     json_array_foreach(rules, i, rule) {
         CO_AUTOFREE char *path = item_path(base, "restartPolicyRules", i);
@@ -327,11 +314,11 @@ static void check_mounts(
         const char *name = co_json_str(m, "name");
         const char *where = co_json_str(m, "mountPath");
         if (!name || !json_object_get(volumes, name)) {
-            say(w, path, "mounts \"%.63s\", but spec.volumes has no volume of that name",
+            co_finding(w->to, path, "mounts \"%.63s\", but spec.volumes has no volume of that name",
                 name ? name : "");
         }
         if (!where || !*where) {
-            say(w, path, "has no mountPath");
+            co_finding(w->to, path, "has no mountPath");
         } else {
             note_name(w, paths, where, path);
         }
@@ -343,10 +330,11 @@ static void check_container(
     const char *name = check_name(w, c, base, API_NAME_MAX, names);
     const char *image = co_json_str(c, "image");
     if (co_streq(name, API_GATE_CONTAINER)) {
-        say(w, base, "is called " API_GATE_CONTAINER ", as the start gate that the operator adds");
+        co_finding(w->to, base,
+            "is called " API_GATE_CONTAINER ", as the start gate that the operator adds");
     }
     if (!image || !*image) {
-        say(w, base, "has no image");
+        co_finding(w->to, base, "has no image");
     }
     check_words(w, c, base, container_words);
     check_env(w, c, base);
@@ -363,7 +351,8 @@ static void check_init_container(struct pod_walk *w, const json_t *c, const char
     bool beside = co_streq(co_json_str(c, "restartPolicy"), "Always");
     for (size_t i = 0; i < CO_ARRAY_LEN(fields) && !beside; i++) {
         if (!is_absent(json_object_get(c, fields[i]))) {
-            say(w, base, "has a %s, which init containers may have with restartPolicy Always only",
+            co_finding(w->to, base,
+                "has a %s, which init containers may have with restartPolicy Always only",
                 fields[i]);
         }
     }
@@ -380,7 +369,7 @@ static json_t *check_volumes(struct pod_walk *w, const json_t *spec, const char 
         CO_AUTOFREE char *path = item_path(base, "volumes", i);
         (void)check_name(w, v, path, API_NAME_MAX, names);
         if (json_object_size(v) > 2) {
-            say(w, path, "has more than one source");
+            co_finding(w->to, path, "has more than one source");
         }
     }
     return names;
@@ -394,9 +383,11 @@ static void check_tolerations(struct pod_walk *w, const json_t *spec, const char
         bool exists = co_streq(co_json_str(t, "operator"), "Exists");
         check_words(w, t, path, toleration_words);
         if (exists && json_string_length(json_object_get(t, "value"))) {
-            say(w, path, "has a value, but operator Exists takes any: leave one of them out");
+            co_finding(
+                w->to, path, "has a value, but operator Exists takes any: leave one of them out");
         } else if (!exists && !json_string_length(json_object_get(t, "key"))) {
-            say(w, path, "has no key: name the taint, or set operator to Exists for all of them");
+            co_finding(w->to, path,
+                "has no key: name the taint, or set operator to Exists for all of them");
         }
     }
 }
@@ -405,40 +396,36 @@ static void check_tolerations(struct pod_walk *w, const json_t *spec, const char
 static void check_labels(struct pod_walk *w, const json_t *tmpl, const char *base) {
     const json_t *spec = json_object_get(tmpl, "spec");
     CO_AUTOFREE char *metadata = co_xasprintf("%s.metadata", base);
-    w->n += api_labels_validate(
-        json_object_get(tmpl, "metadata"), metadata, w->max - w->n, w->fn, w->arg);
+    api_labels_validate(json_object_get(tmpl, "metadata"), metadata, w->to);
     CO_AUTOFREE char *path = co_xasprintf("%s.spec", base);
     CO_AUTOJSON json_t *chooses = json_object();
     static const char *const keys[] = {"nodeSelector", "affinity", "topologySpreadConstraints"};
     for (size_t i = 0; i < CO_ARRAY_LEN(keys); i++) {
         co_json_set(chooses, keys[i], json_incref(json_object_get(spec, keys[i])));
     }
-    w->n += api_labels_validate(chooses, path, w->max - w->n, w->fn, w->arg);
+    api_labels_validate(chooses, path, w->to);
     size_t v;
     json_t *volume;
     json_array_foreach(json_object_get(spec, "volumes"), v, volume) {
         CO_AUTOFREE char *at =
             co_xasprintf("%s.volumes.%zu.ephemeral.volumeClaimTemplate", path, v);
-        w->n += api_labels_validate(co_json_at(volume, "ephemeral", "volumeClaimTemplate"), at,
-            w->max - w->n, w->fn, w->arg);
+        api_labels_validate(co_json_at(volume, "ephemeral", "volumeClaimTemplate"), at, w->to);
     }
 }
 
-size_t api_template_validate(const json_t *tmpl, struct api_template_use use, const char *base,
-    size_t max, api_found_fn fn, void *arg) {
+void api_template_validate(
+    const json_t *tmpl, struct api_template_use use, const char *base, struct co_findings *to) {
     static const char *const lists[] = {"initContainers", "containers"};
     const json_t *spec = json_object_get(tmpl, "spec");
     CO_AUTOJSON json_t *node_ports = json_object();
-    struct pod_walk w = {.fn = fn,
-        .arg = arg,
-        .max = max,
+    struct pod_walk w = {.to = to,
         .host = use.host || json_is_true(json_object_get(spec, "hostNetwork")),
         .node_ports = node_ports};
     CO_AUTOFREE char *path = co_xasprintf("%s.spec", base);
     check_words(&w, spec, path, spec_words);
     if (use.ends && co_streq(co_json_str(spec, "restartPolicy"), "Always")) {
         CO_AUTOFREE char *at = co_xasprintf("%s.restartPolicy", path);
-        say(&w, at,
+        co_finding(to, at,
             "is Always: a container that has succeeded is started again, so that the job never "
             "ends; use OnFailure or Never");
     }
@@ -454,10 +441,9 @@ size_t api_template_validate(const json_t *tmpl, struct api_template_use use, co
         }
     }
     if (json_array_size(json_object_get(spec, "ephemeralContainers"))) {
-        say(&w, path, "has ephemeralContainers, which a pod cannot be created with");
+        co_finding(to, path, "has ephemeralContainers, which a pod cannot be created with");
     }
     check_resources(&w, spec, path);
     check_tolerations(&w, spec, path);
     check_labels(&w, tmpl, base);
-    return w.n;
 }

@@ -242,7 +242,7 @@ static void convert_paddlecloud(struct conversion *c, json_t *ret, const json_t 
     move_fields(c);
     note_words(c, was);
     co_json_set(seen, "spec", json_deep_copy(json_object_get(ret, "spec")));
-    (void)crd_find_unknown(seen, UNKNOWN_MAX, drop_unknown, c);
+    crd_find_unknown(seen, &(struct co_findings){.fn = drop_unknown, .arg = c, .max = UNKNOWN_MAX});
 }
 
 static bool is_kubeflow(const json_t *obj) {

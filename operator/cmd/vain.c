@@ -3,7 +3,6 @@
 #include "operator/cmd/vain.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include "common/near.h"
@@ -18,23 +17,6 @@ static const char *const known_reasons[] = {"OOMKilled", "Error", "Completed", "
     "OutOfpods", "UnexpectedAdmissionError", "PreemptionByScheduler", "DeletionByTaintManager",
     "EvictionByEvictionAPI", "DeletionByPodGC", "TerminationByKubelet"};
 
-struct vain {
-    opc_vain_fn fn;
-    void *arg;
-    size_t n;
-};
-
-static void CO_PRINTF(3, 4) say(struct vain *v, const char *path, const char *fmt, ...) {
-    char text[256];
-    va_list ap;
-    va_start(ap, fmt);
-    (void)vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
-    CO_AUTOFREE char *message = co_xasprintf("%s %s", path, text);
-    v->fn(v->arg, path, message);
-    v->n++;
-}
-
 static bool is_absent(const json_t *rule, const char *key) {
     const json_t *j = json_object_get(rule, key);
     return !j || json_is_null(j);
@@ -42,7 +24,7 @@ static bool is_absent(const json_t *rule, const char *key) {
 
 /* ---- failurePolicy -------------------------------------------------------------------------- */
 
-static void check_reason(struct vain *v, const char *reason, const char *path) {
+static void check_reason(struct co_findings *to, const char *reason, const char *path) {
     struct co_near near = co_near_begin(reason, strlen(reason));
     const char *meant = NULL;
     for (size_t i = 0; i < CO_ARRAY_LEN(known_reasons); i++) {
@@ -52,22 +34,23 @@ static void check_reason(struct vain *v, const char *reason, const char *path) {
         meant = co_near_try(&near, known_reasons[i]) ? known_reasons[i] : meant;
     }
     if (meant) {
-        say(v, path, "is \"%.*s\", which Kubernetes does not say: did you mean %s?",
+        co_finding(to, path, "is \"%.*s\", which Kubernetes does not say: did you mean %s?",
             co_utf8_fit(reason, 60), reason, meant);
     }
 }
 
-static void check_reasons(struct vain *v, const json_t *rule, const char *path) {
+static void check_reasons(struct co_findings *to, const json_t *rule, const char *path) {
     const json_t *reasons = json_object_get(rule, "reasons");
     size_t i;
     json_t *reason;
     if (json_is_array(reasons) && !json_array_size(reasons)) {
-        say(v, path, "has an empty list of reasons, so that it fits no pod: leave it out for any");
+        co_finding(
+            to, path, "has an empty list of reasons, so that it fits no pod: leave it out for any");
     }
     json_array_foreach(reasons, i, reason) {
         CO_AUTOFREE char *at = co_xasprintf("%s.reasons.%zu", path, i);
         if (json_is_string(reason)) {
-            check_reason(v, json_string_value(reason), at);
+            check_reason(to, json_string_value(reason), at);
         }
     }
 }
@@ -79,7 +62,7 @@ static bool covers(const json_t *rule, const json_t *later) {
            is_absent(later, "reasons") && (!role || co_streq(co_json_str(later, "role"), role));
 }
 
-static void check_rules(struct vain *v, const json_t *rules) {
+static void check_rules(struct co_findings *to, const json_t *rules) {
     size_t i;
     json_t *rule;
     json_array_foreach(rules, i, rule) {
@@ -89,16 +72,16 @@ static void check_rules(struct vain *v, const json_t *rules) {
             by++;
         }
         if (by < i) {
-            say(v, path, "never applies: spec.failurePolicy.%zu, before it, fits the same pods",
-                by);
+            co_finding(to, path,
+                "never applies: spec.failurePolicy.%zu, before it, fits the same pods", by);
         }
-        check_reasons(v, rule, path);
+        check_reasons(to, rule, path);
     }
 }
 
 /* ---- schedulingPolicy ----------------------------------------------------------------------- */
 
-static void check_gang(struct vain *v, const json_t *spec) {
+static void check_gang(struct co_findings *to, const json_t *spec) {
     const json_t *given = co_json_at(spec, "schedulingPolicy", "minAvailable");
     int64_t most = 0;
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
@@ -108,16 +91,14 @@ static void check_gang(struct vain *v, const json_t *spec) {
         most += replicas > limits ? replicas : limits;
     }
     if (json_is_integer(given) && json_integer_value(given) > most) {
-        say(v, "spec.schedulingPolicy.minAvailable",
+        co_finding(to, "spec.schedulingPolicy.minAvailable",
             "is %" PRId64 ", but the job has at most %" PRId64
             " pod%s: the scheduler would wait for ever",
             (int64_t)json_integer_value(given), most, most == 1 ? "" : "s");
     }
 }
 
-size_t opc_vain_find(const json_t *spec, opc_vain_fn fn, void *arg) {
-    struct vain v = {.fn = fn, .arg = arg};
-    check_rules(&v, json_object_get(spec, "failurePolicy"));
-    check_gang(&v, spec);
-    return v.n;
+void opc_vain_find(const json_t *spec, struct co_findings *to) {
+    check_rules(to, json_object_get(spec, "failurePolicy"));
+    check_gang(to, spec);
 }

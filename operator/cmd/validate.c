@@ -4,6 +4,7 @@
 #include "crd/unknown.h"
 #include "operator/api/job.h"
 #include "operator/api/validate_labels.h"
+#include "operator/api/validate_pod.h"
 #include "operator/api/words.h"
 #include "operator/cmd/commands.h"
 #include "operator/cmd/files.h"
@@ -17,6 +18,12 @@ struct count {
 static void print_problem(void *arg, const char *path, const char *message) {
     const struct opc_position *at = arg;
     (void)printf("%s:%d: %s\n", at->file, opc_position_line(at, path), message);
+}
+
+/* Room for another check's, whatever the ones before it have found. */
+static struct co_findings *more_of(struct co_findings *to) {
+    to->max = to->n + API_PROBLEMS_MAX;
+    return to;
 }
 
 /* Its restartPolicy is the template's, so that Always keeps the job from its end. */
@@ -36,38 +43,35 @@ static bool uses_node_network(json_t *obj) {
     return !api_job_decode(json_incref(obj), &job, NULL) && job->intranet == API_HOST;
 }
 
-static size_t check_templates(json_t *obj, struct opc_position *in) {
-    size_t n = 0;
+static void check_templates(json_t *obj, struct co_findings *to) {
     const json_t *spec = json_object_get(obj, "spec");
     bool host = uses_node_network(obj);
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
         const json_t *tmpl = co_json_at(spec, api_role_name(r), "template");
         CO_AUTOFREE char *base = co_xasprintf("spec.%s.template", api_role_name(r));
         if (tmpl) {
-            n += crd_find_mistyped(tmpl, base, API_PROBLEMS_MAX - n, print_problem, in);
-            n += crd_find_misspelt(tmpl, base, API_PROBLEMS_MAX - n, print_problem, in);
+            crd_find_mistyped(tmpl, base, to);
+            crd_find_misspelt(tmpl, base, to);
             const struct api_template_use use = {must_end(spec, r), host};
-            n += api_template_validate(tmpl, use, base, API_PROBLEMS_MAX - n, print_problem, in);
+            api_template_validate(tmpl, use, base, to);
         }
     }
-    return n;
 }
 
 /* A job that could be created, but would wait for nothing. */
-static size_t check_lack(json_t *obj, struct opc_position *in) {
+static void check_lack(json_t *obj, struct co_findings *to) {
     struct co_err err = {0};
     CO_CLEANUP(api_job_freep) struct api_job *job = NULL;
     char text[API_LACK_MAX];
-    if (api_job_decode(json_incref(obj), &job, &err) ||
-        api_job_lack(job, text, sizeof(text)) == API_LACK_NOTHING) {
-        return 0;
+    if (!api_job_decode(json_incref(obj), &job, &err) &&
+        api_job_lack(job, text, sizeof(text)) != API_LACK_NOTHING) {
+        co_finding_as(to, "spec", text);
     }
-    print_problem(in, "spec", text);
-    return 1;
 }
 
 /* kubectl apply takes the second job of a name for a change of the first. */
-static size_t check_again(json_t *places, json_t *obj, struct opc_position *in) {
+static void check_again(json_t *places, json_t *obj, struct co_findings *to) {
+    const struct opc_position *in = to->arg;
     const char *name = co_json_str(obj, "metadata", "name");
     const char *ns = co_json_str(obj, "metadata", "namespace");
     CO_AUTOFREE char *key = co_xasprintf("%s/%s", ns ? ns : "", name ? name : "");
@@ -76,40 +80,42 @@ static size_t check_again(json_t *places, json_t *obj, struct opc_position *in) 
         CO_AUTOFREE char *text = co_xasprintf(
             "metadata.name is \"%s\", as of the job of %s: one would replace the other", name,
             before);
-        print_problem(in, "metadata.name", text);
-        return 1;
+        co_finding_as(to, "metadata.name", text);
+        return;
     }
     CO_AUTOFREE char *place =
         co_xasprintf("%s:%d", in->file, opc_position_line(in, "metadata.name"));
     co_json_set(places, key, name ? co_json_string(place) : NULL);
-    return 0;
 }
 
 /* The types of what stands beside the name, which api_job_validate looks at. */
-static size_t check_metadata(const json_t *obj, struct opc_position *in) {
+static void check_metadata(const json_t *obj, struct co_findings *to) {
     CO_AUTOJSON json_t *beside = json_object();
     CO_AUTOJSON json_t *own = json_object();
     json_object_update(beside, json_object_get(obj, "metadata"));
     (void)json_object_del(beside, "name");
     co_json_set(own, "metadata", json_incref(beside));
-    return crd_find_mistyped(own, "", API_PROBLEMS_MAX, print_problem, in) +
-           api_labels_validate(
-               json_object_get(obj, "metadata"), "metadata", API_PROBLEMS_MAX, print_problem, in);
+    crd_find_mistyped(own, "", more_of(to));
+    api_labels_validate(json_object_get(obj, "metadata"), "metadata", more_of(to));
 }
 
 static void check_job(struct count *n, struct opc_position in, json_t *obj) {
+    struct co_findings to = {.fn = print_problem, .arg = &in};
     n->jobs++;
     struct api_problem problems[API_PROBLEMS_MAX];
     size_t found = api_job_validate(obj, true, problems, CO_ARRAY_LEN(problems));
     for (size_t i = 0; i < found; i++) {
         print_problem(&in, problems[i].path, problems[i].message);
     }
-    n->problems += found ? found : check_lack(obj, &in);
-    n->problems += check_again(n->places, obj, &in);
-    n->problems += opc_vain_find(json_object_get(obj, "spec"), print_problem, &in);
-    n->problems += check_metadata(obj, &in);
-    n->problems += check_templates(obj, &in);
-    n->problems += crd_find_unknown(obj, API_PROBLEMS_MAX, print_problem, &in);
+    if (!found) {
+        check_lack(obj, more_of(&to));
+    }
+    check_again(n->places, obj, more_of(&to));
+    opc_vain_find(json_object_get(obj, "spec"), more_of(&to));
+    check_metadata(obj, &to);
+    check_templates(obj, more_of(&to));
+    crd_find_unknown(obj, more_of(&to));
+    n->problems += found + to.n;
     for (enum api_word_field f = 0; f < API_WORD_FIELDS; f++) {
         char odd[160];
         if (api_word_is_odd(f, json_object_get(obj, "spec"), odd, sizeof(odd))) {
