@@ -13,7 +13,85 @@
 #include <jpeglib.h>
 
 #include "common/mem.h"
-#include "examples/resnet50/exif.h"
+
+/* ---- the way in which a camera was held, in EXIF data: all that shows pictures turns them
+ * --------- */
+
+enum { UPRIGHT = 1, LAST = 8, TAG = 0x0112, SHORT = 3, ENTRY_BYTES = 12 };
+
+/* A TIFF, whose numbers have one of two byte orders. */
+struct tiff {
+    const unsigned char *at;
+    size_t size;
+    bool big_endian;
+};
+
+/* A number of n bytes; 0 behind the end. */
+static uint32_t number_at(const struct tiff *t, size_t at, size_t n) {
+    uint32_t value = 0;
+
+    if (at > t->size || t->size - at < n) {
+        return 0;
+    }
+    for (size_t i = 0; i < n; i++) {
+        value = value << 8 | t->at[at + (t->big_endian ? i : n - 1 - i)];
+    }
+    return value;
+}
+
+/* The orientation, 1 to 8, of the EXIF data that an APP1 segment has; 1, which is upright, where it
+ * has none or cannot be read.  Source: Exif 2.3, 4.6.4 A (tag 0x0112), in IFD 0 of a TIFF. */
+static int exif_orientation(const unsigned char *segment, size_t size) {
+    static const unsigned char head[] = {'E', 'x', 'i', 'f', 0, 0};
+
+    if (size < sizeof(head) + 8 || memcmp(segment, head, sizeof(head)) != 0) {
+        return UPRIGHT;
+    }
+    struct tiff t = {.at = segment + sizeof(head), .size = size - sizeof(head)};
+    t.big_endian = t.at[0] == 'M';
+    size_t at = number_at(&t, 4, 4);
+    uint32_t entries = number_at(&t, at, 2);
+    for (uint32_t i = 0; i < entries; i++) {
+        size_t entry = at + 2 + (size_t)i * ENTRY_BYTES;
+        bool is = number_at(&t, entry, 2) == TAG && number_at(&t, entry + 2, 2) == SHORT;
+        uint32_t value = is ? number_at(&t, entry + 8, 2) : 0;
+
+        if (value >= UPRIGHT && value <= LAST) {
+            return (int)value;
+        }
+    }
+    return UPRIGHT;
+}
+
+/* Copies the (height, width, 3) pixels upright to ret; from 5 on it is width high and height wide.
+ */
+static void exif_turn(
+    int orientation, const unsigned char *pixels, size_t width, size_t height, unsigned char *ret) {
+    static const struct {
+        bool swap, left, up; /* rows are columns; mirrored; upside down: as the pixels are stored */
+    } ways[LAST + 1] = {[2] = {.left = true},
+        [3] = {.left = true, .up = true},
+        [4] = {.up = true},
+        [5] = {.swap = true},
+        [6] = {.swap = true, .up = true},
+        [7] = {.swap = true, .left = true, .up = true},
+        [8] = {.swap = true, .left = true}};
+    bool swap = ways[orientation].swap;
+    size_t wide = swap ? height : width, high = swap ? width : height;
+
+    for (size_t y = 0; y < high; y++) {
+        for (size_t x = 0; x < wide; x++) {
+            size_t column = swap ? y : x, row = swap ? x : y;
+
+            column = ways[orientation].left ? width - 1 - column : column;
+            row = ways[orientation].up ? height - 1 - row : row;
+            memcpy(ret + 3 * (y * wide + x), pixels + 3 * (row * width + column), 3);
+        }
+    }
+}
+
+/* ---- libjpeg -----------------------------------------------------------------------------------
+ */
 
 struct trouble {
     struct jpeg_error_mgr manager;
@@ -26,7 +104,7 @@ struct decoder {
     struct trouble trouble;
     struct rn_image image;
     unsigned char *inks; /* a row in CMYK */
-    int orientation;     /* exif.h */
+    int orientation;     /* as exif_orientation says */
 };
 
 struct encoder {
@@ -125,7 +203,7 @@ static int decode(struct decoder *d, const void *data, size_t size) {
         return -1;
     }
     for (jpeg_saved_marker_ptr m = d->jpeg.marker_list; m && d->orientation == 1; m = m->next) {
-        d->orientation = rn_exif_orientation(m->data, m->data_length);
+        d->orientation = exif_orientation(m->data, m->data_length);
     }
     bool print = d->jpeg.jpeg_color_space == JCS_CMYK || d->jpeg.jpeg_color_space == JCS_YCCK;
     d->jpeg.out_color_space = print ? JCS_CMYK : JCS_RGB;
@@ -161,7 +239,7 @@ static int turn(struct decoder *d) {
     if (!turned) {
         return -1;
     }
-    rn_exif_turn(d->orientation, image->rgb, image->width, image->height, turned);
+    exif_turn(d->orientation, image->rgb, image->width, image->height, turned);
     free(image->rgb);
     *image = d->orientation < 5 ? (struct rn_image){image->width, image->height, turned}
                                 : (struct rn_image){image->height, image->width, turned};

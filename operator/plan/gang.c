@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "common/utf8.h"
+#include "operator/api/resources.h"
 #include "operator/plan/children.h"
-#include "operator/plan/gang_size.h"
+#include "operator/plan/object_gate.h"
 #include "operator/plan/objects.h"
 #include "operator/plan/templates.h"
 #include "operator/plan/tree.h"
@@ -21,12 +22,87 @@ static const char *policy_text(const struct api_job *job, const char *key) {
     return text ? text : "";
 }
 
+/* ---- the size: how many pods the scheduler must place at once, and their resources -------------
+ */
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* Elastic workers can start with their lower limit. */
+static int64_t count_needed(const struct plan_children *w, enum api_role role, int32_t ended) {
+    int32_t min = w->job->role[role].min;
+    int32_t left = plan_children_replicas(w, role) - ended;
+    return min >= 0 ? smaller(min, left) : left;
+}
+
+/* Pods that the scheduler does not count any more.  One that has succeeded needs no place: if it
+ * still counted, the group would wait for it forever when another pod has to be replaced. */
+static int32_t count_uncounted(const struct plan_children *w, enum api_role role) {
+    const struct plan_counts *c = &w->counts[role];
+    return w->settings->gang->counts_succeeded ? c->gone : c->succeeded;
+}
+
+/* Number of pods to be placed together: those that have not succeeded, or fewer if schedulingPolicy
+ * or the lower limit of elastic workers says so. */
+static int64_t count_members(const struct plan_children *w) {
+    const json_t *given = json_object_get(plan_gang_policy(w->job), "minAvailable");
+    int64_t n = 0, ended = 0, left = 0;
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        int32_t out = count_uncounted(w, r);
+        n += count_needed(w, r, out);
+        ended += out;
+        left += plan_children_replicas(w, r) - out;
+    }
+    if (!json_is_integer(given)) {
+        return n;
+    }
+    return ended ? smaller(json_integer_value(given), left) : json_integer_value(given);
+}
+
+/* The sum of what they request, as the API server counts it (operator/api/resources.h), with the
+ * start gate; an object that the caller owns. */
+static json_t *sum_resources(const struct plan_children *w) {
+    json_t *given = json_object_get(plan_gang_policy(w->job), "minResources");
+    if (json_is_object(given)) {
+        return json_incref(given);
+    }
+    json_t *sums = json_object();
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        const json_t *spec = json_object_get(plan_templates_get(w, r), "spec");
+        CO_AUTOJSON json_t *gate = plan_gate_requests(spec, w->settings);
+        CO_AUTOJSON json_t *pod = api_resources_of_pod(spec, gate);
+        api_resources_add(sums, pod, count_needed(w, r, w->counts[r].succeeded));
+    }
+    return sums;
+}
+
+static bool waits_for_place(const struct plan_slot *s) {
+    return s->pod ? s->pod->phase == API_POD_PENDING && !s->pod->scheduled && !s->pod->c.deleting
+                  : !s->done;
+}
+
+/* Some pod needs a place, so the group's size must be right.  Otherwise a group that is too large
+ * does no harm, and updating it at each success would cost a request each. */
+static bool size_matters(const struct plan_children *w) {
+    bool ended = false;
+    for (enum api_role r = API_PS; r < API_ROLES; r++) {
+        ended |= w->counts[r].succeeded > 0;
+    }
+    plan_slots_each(s, w) {
+        if (waits_for_place(s)) {
+            return true;
+        }
+    }
+    return !ended;
+}
+
 /* ---- the kinds ------------------------------------------------------------------------------ */
 
 static json_t *member_spec(const struct plan_children *w) {
     json_t *spec = json_object();
-    co_json_set(spec, "minMember", json_integer(plan_gang_members(w)));
-    CO_AUTOJSON json_t *resources = plan_gang_resources(w);
+    co_json_set(spec, "minMember", json_integer(count_members(w)));
+    CO_AUTOJSON json_t *resources = sum_resources(w);
     co_json_set(spec, "minResources", json_object_size(resources) ? json_incref(resources) : NULL);
     return spec;
 }
@@ -60,7 +136,7 @@ static void coscheduling_mark(
 }
 
 static json_t *native_spec(const struct plan_children *w) {
-    int64_t n = plan_gang_members(w);
+    int64_t n = count_members(w);
     return json_pack("{s:{s:s,s:s,s:s},s:[{s:s,s:{s:{s:I}}}]}", "controllerRef", "apiGroup",
         API_GROUP, "kind", API_KIND, "name", w->job->name, "podGroups", "name", NATIVE_GROUP,
         "policy", "gang", "minCount", (json_int_t)(n > 0 ? n : 1));
@@ -283,7 +359,7 @@ bool plan_gang_is_outdated(const struct plan_children *w) {
         return false;
     }
     CO_AUTOJSON json_t *spec = gang->spec(w);
-    bool outdated = plan_gang_size_matters(w) && api_podgroup_hash(spec) != have->hash;
+    bool outdated = size_matters(w) && api_podgroup_hash(spec) != have->hash;
     for (size_t i = 0; i < API_WISHES; i++) {
         outdated |= is_moved(w, spec, i);
     }
@@ -292,8 +368,8 @@ bool plan_gang_is_outdated(const struct plan_children *w) {
 
 /* Writes "4 pods, cpu 1, memory 2Gi". */
 static void say_size(const struct plan_children *w, char *ret, size_t size) {
-    CO_AUTOJSON json_t *resources = plan_gang_resources(w);
-    int64_t pods = plan_gang_members(w);
+    CO_AUTOJSON json_t *resources = sum_resources(w);
+    int64_t pods = count_members(w);
     size_t n = (size_t)snprintf(ret, size, "%" PRId64 " pod%s", pods, pods == 1 ? "" : "s");
     const char *name;
     json_t *j;
