@@ -1,18 +1,22 @@
-/* Tables of fields that move or are renamed, and the few that need a function. */
-#include "operator/cmd/convert.h"
-
+/* `paddle-operator convert`: jobs of relatives as ours, which are Kubeflow's PaddleJob
+ * (kubeflow.org/v1) and PaddleCloud's fields, by tables of what moves or is renamed, and the few
+ * functions that need more.  What the fields mean there: Kubeflow's training-operator 1.9,
+ * PaddleCloud 0.1. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "common/mem.h"
+#include "common/yaml/yaml_write.h"
 #include "crd/unknown.h"
 #include "operator/api/job.h"
 #include "operator/api/words.h"
+#include "operator/cmd/commands.h"
+#include "operator/cmd/files.h"
 
 #define KUBEFLOW "kubeflow.org/v1"
 
-enum { UNKNOWN_MAX = 100 };
+enum { UNKNOWN_MAX = 100, PAGE = 16 << 20 };
 
 static const char no_such_field[] = "not carried over: there is no such field here";
 
@@ -21,8 +25,7 @@ struct conversion {
     json_t *spec; /* of the result; borrowed */
     bool limited; /* it has a backoffLimit */
     bool ruled;   /* a role has restartPolicy ExitCode, so the result has a failurePolicy */
-    opc_convert_note_fn note;
-    void *arg;
+    const struct opc_position *at;
 };
 
 /* Fields that move, with their values.  Of the relatives' jobs; NULL: no place here. */
@@ -84,9 +87,14 @@ static json_t *member(json_t *obj, const char *key) {
     return v;
 }
 
+/* path: of the field in the job that was read. */
+static void print_note(const struct opc_position *at, const char *path, const char *message) {
+    (void)fprintf(stderr, "%s:%d: %s: %s\n", at->file, opc_position_line(at, path), path, message);
+}
+
 static void note(const struct conversion *c, const char *path, const char *message) {
     CO_AUTOFREE char *full = path ? co_xasprintf("spec.%s", path) : NULL;
-    c->note(c->arg, full, message);
+    print_note(c->at, full, message);
 }
 
 static void move_fields(struct conversion *c) {
@@ -220,7 +228,7 @@ static void drop_unknown(void *arg, const char *path, const char *message) {
         in = json_object_get(in, key);
     }
     (void)json_object_del(in, p);
-    c->note(c->arg, path, no_such_field);
+    print_note(c->at, path, no_such_field);
 }
 
 static void note_words(const struct conversion *c, const json_t *was) {
@@ -249,7 +257,8 @@ static bool is_kubeflow(const json_t *obj) {
     return co_streq(co_json_str(obj, "apiVersion"), KUBEFLOW);
 }
 
-bool opc_convert_knows(const json_t *obj) {
+/* A PaddleJob that this knows: of Kubeflow's group, or of our own. */
+static bool is_known(const json_t *obj) {
     const char *version = co_json_str(obj, "apiVersion");
     return co_streq(co_json_str(obj, "kind"), API_KIND) && version &&
            (is_kubeflow(obj) || strcmp(version, API_VERSION) == 0);
@@ -266,7 +275,8 @@ static json_t *convert_metadata(const json_t *from) {
     return meta;
 }
 
-json_t *opc_convert(const json_t *obj, opc_convert_note_fn fn, void *arg) {
+/* The same job as ours, owned by the caller. */
+static json_t *convert_job(const json_t *obj, const struct opc_position *at) {
     CO_AUTOJSON json_t *from = json_deep_copy(json_object_get(obj, "spec"));
     json_t *spec = is_kubeflow(obj) ? json_object() : json_deep_copy(from);
     json_t *ret = json_object();
@@ -274,7 +284,7 @@ json_t *opc_convert(const json_t *obj, opc_convert_note_fn fn, void *arg) {
     co_json_set(ret, "kind", json_string(API_KIND));
     co_json_set(ret, "metadata", convert_metadata(json_object_get(obj, "metadata")));
     co_json_set(ret, "spec", spec);
-    struct conversion c = {.from = from, .spec = spec, .note = fn, .arg = arg};
+    struct conversion c = {.from = from, .spec = spec, .at = at};
     if (!is_kubeflow(obj)) {
         convert_paddlecloud(&c, ret, json_object_get(obj, "spec"));
         return ret;
@@ -287,4 +297,48 @@ json_t *opc_convert(const json_t *obj, opc_convert_note_fn fn, void *arg) {
     move_fields(&c);
     note_rest(&c, "", from, json_object_get(obj, "spec"));
     return ret;
+}
+
+/* ---- the command ---------------------------------------------------------------------------- */
+
+/* A kind that only looks like ours: of another group, or another job of Kubeflow's. */
+static bool is_stranger(const json_t *obj) {
+    const char *version = co_json_str(obj, "apiVersion");
+    return co_streq(co_json_str(obj, "kind"), API_KIND) ||
+           (version && strncmp(version, "kubeflow.org/", strlen("kubeflow.org/")) == 0);
+}
+
+static int convert_object(
+    void *arg, const struct opc_position *at, json_t *obj, struct co_err *err) {
+    size_t *jobs = arg;
+    CO_AUTOJSON json_t *made = is_known(obj) ? convert_job(obj, at) : NULL;
+    *jobs += made != NULL;
+    if (!made && is_stranger(obj)) {
+        print_note(at, "apiVersion",
+            "passes unchanged: only PaddleJobs of kubeflow.org/v1 and " API_VERSION
+            " are converted");
+    }
+    CO_AUTOBUF struct co_buf text = CO_BUF(PAGE); /* others pass unchanged */
+    CO_TRY(co_yaml_write(made ? made : obj, &text, err));
+    (void)fputs(text.data, stdout);
+    return 0;
+}
+
+static const char usage[] =
+    "paddle-operator convert FILE|DIRECTORY|-...\n"
+    "\n"
+    "Prints PaddleJobs of Kubeflow (kubeflow.org/v1) and of PaddleCloud as "
+    "PaddleJobs of this operator, and\n"
+    "on standard error file:line: what changes its meaning, and what could "
+    "not be carried over.  Each\n"
+    "item of a List becomes a document; other objects pass unchanged.  Ends "
+    "with 1 when there is no job.";
+
+int opc_cmd_convert(int argc, char *argv[]) {
+    size_t jobs = 0;
+    int code = opc_files_command(usage, argc, argv, convert_object, &jobs);
+    if (code < 0 && !jobs) {
+        (void)fprintf(stderr, "paddle-operator: no PaddleJob to convert\n");
+    }
+    return code < 0 ? !jobs : code;
 }
