@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -142,6 +145,81 @@ static void one_save_at_a_time(void **state) {
     save(dir, 7);
     assert_true(first_value(dir) == 7);
 }
+
+/* ---- a file system without locks ---- */
+
+static bool no_locks;
+
+int fcntl(int fd, int cmd, ...) {
+    va_list args;
+    va_start(args, cmd);
+    long arg = va_arg(args, long);
+    va_end(args);
+    if (no_locks && cmd == F_OFD_SETLK) {
+        errno = ENOLCK;
+        return -1;
+    }
+    return (int)syscall(SYS_fcntl, fd, cmd, arg);
+}
+
+static int without_locks(void **state) {
+    no_locks = true;
+    return co_test_folder_make(state);
+}
+
+static int with_locks(void **state) {
+    no_locks = false;
+    return co_test_folder_remove(state);
+}
+
+static void a_save_leaves_the_files_of_one_that_no_lock_kept_out(void **state) {
+    const char *dir = *state;
+    struct ckpt_writer *w = NULL, *other = NULL;
+    save(dir, 5);
+    assert_int_equal(0, ckpt_create(dir, &w, NULL));
+    assert_int_equal(0, write_tables(w, 6, NULL));
+    assert_int_equal(0, ckpt_create(dir, &other, NULL));
+    assert_int_equal(0, write_tables(other, 7, NULL));
+    assert_int_equal(0, ckpt_commit(w, NULL));
+    assert_true(first_value(dir) == 6);
+    assert_int_equal(0, ckpt_commit(other, NULL));
+    assert_true(first_value(dir) == 7);
+}
+
+static void a_save_does_not_write_over_one_that_no_lock_kept_out(void **state) {
+    const char *dir = *state;
+    struct ckpt_writer *w = NULL, *other = NULL;
+    struct co_err err = {0};
+    assert_int_equal(0, ckpt_create(dir, &w, NULL));
+    assert_int_equal(0, ckpt_create(dir, &other, NULL));
+    assert_int_equal(0, write_tables(w, 6, NULL));
+    assert_int_equal(CO_EXISTS, ckpt_begin(other, &sparse, &err));
+    assert_non_null(strstr(err.msg, dir));
+    ckpt_abort(other);
+    assert_int_equal(0, ckpt_commit(w, NULL));
+    assert_true(first_value(dir) == 6);
+    assert_int_equal(3, count_files(dir)); /* the lock's file is gone, too */
+}
+
+/* Of a save that was killed. */
+static void files_that_no_save_touches_any_more_are_removed(void **state) {
+    static const char *const left[] = {"w.0000000000000007.rtt", "rows.0000000000000008.rtt"};
+    const char *dir = *state;
+    CO_AUTOFREE char *old = co_xasprintf("%s/%s", dir, left[0]);
+    CO_AUTOFREE char *fresh = co_xasprintf("%s/%s", dir, left[1]);
+    struct timespec times[2] = {
+        {.tv_sec = time(NULL) - 48 * 3600}, {.tv_sec = time(NULL) - 48 * 3600}};
+    assert_int_equal(0, co_file_write(old, "x", 1, 0600, NULL));
+    assert_int_equal(0, co_file_write(fresh, "x", 1, 0600, NULL));
+    assert_int_equal(0, utimensat(AT_FDCWD, old, times, 0));
+    save(dir, 5);
+    assert_int_equal(4, count_files(dir));
+    assert_int_equal(0, access(fresh, F_OK));
+    save(dir, 6);
+    assert_int_equal(4, count_files(dir));
+}
+
+/* ---- what readers see ---- */
 
 /* Its files are gone, as they are removed, but nothing is damaged. */
 static void a_save_that_was_replaced_says_so(void **state) {
@@ -388,6 +466,12 @@ int main(void) {
         CO_TEST_IN_FOLDER(a_new_checkpoint_replaces_the_old_one),
         CO_TEST_IN_FOLDER(an_unfinished_save_leaves_the_old_one),
         CO_TEST_IN_FOLDER(one_save_at_a_time),
+        cmocka_unit_test_setup_teardown(
+            a_save_leaves_the_files_of_one_that_no_lock_kept_out, without_locks, with_locks),
+        cmocka_unit_test_setup_teardown(
+            a_save_does_not_write_over_one_that_no_lock_kept_out, without_locks, with_locks),
+        cmocka_unit_test_setup_teardown(
+            files_that_no_save_touches_any_more_are_removed, without_locks, with_locks),
         CO_TEST_IN_FOLDER(a_save_that_was_replaced_says_so),
         CO_TEST_IN_FOLDER(no_manifest_is_not_found),
         CO_TEST_IN_FOLDER(what_a_later_version_saved_is_not_damaged),

@@ -184,9 +184,9 @@ int ckpt_disk_remove_dir(const char *dir, struct co_err *err) {
     return 0;
 }
 
-/* 1: it is locked; 0: the file that was locked is not the one that is there, as its owner has ended
- * and removed it. */
-static int try_lock(const char *path, int *ret_fd, struct co_err *err) {
+/* 1: there is an answer; 0: the file that was locked is not the one that is there, as its owner has
+ * ended and removed it. */
+static int try_lock(const char *path, struct ckpt_lock *ret, struct co_err *err) {
     struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     struct stat locked, there;
     note_step();
@@ -196,23 +196,25 @@ static int try_lock(const char *path, int *ret_fd, struct co_err *err) {
                    ? 1
                    : co_err_errno(err, errno, "cannot make '%s'", path);
     }
-    if (fcntl(fd, F_OFD_SETLK, &all) < 0 && (errno == EAGAIN || errno == EACCES)) {
+    bool alone = fcntl(fd, F_OFD_SETLK, &all) == 0;
+    if (!alone && (errno == EAGAIN || errno == EACCES)) {
         return CO_EXISTS;
     }
-    if (fstat(fd, &locked) < 0 || stat(path, &there) < 0 || locked.st_ino != there.st_ino) {
+    if (alone &&
+        (fstat(fd, &locked) < 0 || stat(path, &there) < 0 || locked.st_ino != there.st_ino)) {
         return 0;
     }
-    *ret_fd = co_steal_fd(&fd);
+    *ret = (struct ckpt_lock){.fd = co_steal_fd(&fd), .alone = alone};
     return 1;
 }
 
-int ckpt_disk_lock(const char *dir, const char *name, int *ret_fd, struct co_err *err) {
+int ckpt_disk_lock(const char *dir, const char *name, struct ckpt_lock *ret, struct co_err *err) {
     enum { TRIES = 100 };
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, name);
     int rc = 0;
-    *ret_fd = -1;
+    *ret = (struct ckpt_lock){.fd = -1};
     for (int i = 0; i < TRIES && rc == 0; i++) {
-        rc = try_lock(path, ret_fd, err);
+        rc = try_lock(path, ret, err);
     }
     return rc == 0 || rc == CO_EXISTS
                ? co_err_set(err, CO_EXISTS,
@@ -221,12 +223,12 @@ int ckpt_disk_lock(const char *dir, const char *name, int *ret_fd, struct co_err
                     : 0;
 }
 
-void ckpt_disk_unlock(const char *dir, const char *name, int *fd) {
-    if (*fd >= 0) {
+void ckpt_disk_unlock(const char *dir, const char *name, struct ckpt_lock *lock) {
+    if (lock->fd >= 0) {
         (void)!ckpt_disk_remove(
             dir, name, NULL); /* before it is closed: it may be another's then */
-        co_close(*fd);
-        *fd = -1;
+        co_close(lock->fd);
+        lock->fd = -1;
     }
 }
 

@@ -44,12 +44,16 @@ CO_MUST_CHECK int ckpt_disk_rename(const char *aside, const char *path, struct c
 CO_MUST_CHECK int ckpt_disk_remove(const char *dir, const char *name, struct co_err *err);
 CO_MUST_CHECK int ckpt_disk_remove_dir(const char *dir, struct co_err *err);
 
+struct ckpt_lock {
+    int fd;     /* of its file; -1: none */
+    bool alone; /* false: the file system has no locks, or the file is another user's: nobody is
+                 * kept out */
+};
 /* Keeps other writers, in this process and in others, out of a directory, by a lock on a file that
- * is there meanwhile; the lock ends with the process.  CO_EXISTS: somebody else has it.  Where the
- * file system has no locks, or the file is another user's, nobody is kept out: *ret_fd is -1. */
+ * is there meanwhile; the lock ends with the process.  CO_EXISTS: somebody else has it. */
 CO_MUST_CHECK int ckpt_disk_lock(
-    const char *dir, const char *name, int *ret_fd, struct co_err *err);
-void ckpt_disk_unlock(const char *dir, const char *name, int *fd);
+    const char *dir, const char *name, struct ckpt_lock *ret, struct co_err *err);
+void ckpt_disk_unlock(const char *dir, const char *name, struct ckpt_lock *lock);
 
 /* ---- reading ----
  *

@@ -1,11 +1,12 @@
 /* Writes a checkpoint of ckpt.h: table files of a new generation, then the manifest, then the old
  * files are removed.  Of two writers each would remove the other's files, so there is one at a
- * time.
- */
+ * time.  Where no lock can keep a second one out, a save removes only what nobody writes any more:
+ * files of the save that it replaces, and those that no save has touched for a day. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/buf.h"
@@ -16,12 +17,15 @@
 struct ckpt_writer {
     char *dir;
     uint64_t generation;
+    uint64_t replaced; /* generation of the save that was there; 0: none */
     struct ckpt_table tables[CKPT_TABLES_MAX];
-    uint32_t n;
+    uint32_t n; /* whose files were made */
     FILE *file; /* of tables[n - 1]; NULL between tables */
-    int lock;   /* of the directory; -1: none */
+    struct ckpt_lock lock;
     bool done;
 };
+
+enum { LEFT_S = 24 * 3600 };
 
 static const char lock_name[] = "SAVING";
 
@@ -87,6 +91,7 @@ static int next_generation(struct ckpt_writer *w, struct co_err *err) {
     w->generation = 1;
     if (rc == 0 && ckpt_manifest_parse(text.data, text.len, tables, &n, &generation, NULL) == 0 &&
         generation < UINT64_MAX / 2) {
+        w->replaced = generation;
         w->generation = generation + 1;
     }
     return each_file(w, pass_generation, err);
@@ -98,7 +103,7 @@ int ckpt_create(const char *dir, struct ckpt_writer **ret, struct co_err *err) {
     }
     CO_CLEANUP(ckpt_abortp) struct ckpt_writer *w = co_xcalloc(1, sizeof(*w));
     w->dir = co_xstrdup(dir);
-    w->lock = -1;
+    w->lock.fd = -1;
     w->done = true; /* there is nothing to remove */
     CO_TRY(ckpt_disk_mkdir(dir, err));
     CO_TRY(ckpt_disk_lock(dir, lock_name, &w->lock, err));
@@ -127,7 +132,12 @@ int ckpt_begin(struct ckpt_writer *w, const struct ckpt_table *table, struct co_
     (void)snprintf(
         t->file, sizeof(t->file), "%s.%016llx.rtt", table->name, (unsigned long long)w->generation);
     CO_AUTOFREE char *path = path_of(w, t->file);
-    w->file = fopen(path, "we");
+    w->file = fopen(path, "wxe");
+    if (!w->file && errno == EEXIST) { /* no file had this generation when this save began */
+        return co_err_set(err, CO_EXISTS,
+            "another save has made '%s' meanwhile: one trainer saves to a directory at a time",
+            path);
+    }
     if (!w->file) {
         return co_err_errno(err, errno, "cannot make '%s'", path);
     }
@@ -177,14 +187,20 @@ static int manifest_text(const struct ckpt_writer *w, struct co_buf *b, struct c
     return ckpt_lines_end(b, err);
 }
 
-static int remove_other(
-    struct ckpt_writer *w, const char *name, uint64_t generation, struct co_err *err) {
-    return generation == w->generation ? 0 : ckpt_disk_remove(w->dir, name, err);
+/* Whether no save has touched the file for long.  The manifest has the file system's own time. */
+static bool is_left(const struct ckpt_writer *w, const char *name) {
+    CO_AUTOFREE char *path = path_of(w, name);
+    CO_AUTOFREE char *now = path_of(w, "MANIFEST");
+    struct stat file, manifest;
+    return stat(path, &file) == 0 && stat(now, &manifest) == 0 &&
+           file.st_mtim.tv_sec < manifest.st_mtim.tv_sec - LEFT_S;
 }
 
-static int remove_mine(
+static int remove_other(
     struct ckpt_writer *w, const char *name, uint64_t generation, struct co_err *err) {
-    return generation == w->generation ? ckpt_disk_remove(w->dir, name, err) : 0;
+    bool goes = generation != w->generation &&
+                (w->lock.alone || generation == w->replaced || is_left(w, name));
+    return goes ? ckpt_disk_remove(w->dir, name, err) : 0;
 }
 
 /* The new files, and their names, are durable before the manifest that names them is; that one is
@@ -210,7 +226,9 @@ void ckpt_abort(struct ckpt_writer *w) {
         (void)fclose(w->file);
     }
     if (!w->done) {
-        (void)!each_file(w, remove_mine, NULL);
+        for (uint32_t i = 0; i < w->n; i++) {
+            (void)!ckpt_disk_remove(w->dir, w->tables[i].file, NULL);
+        }
     }
     ckpt_disk_unlock(w->dir, lock_name, &w->lock);
     free(w->dir);
