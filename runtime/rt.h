@@ -556,8 +556,9 @@ CO_MUST_CHECK int rt_restore(
     struct rt_client *c, const char *dir, struct rt_checkpoint *ret, struct co_err *err);
 
 /* A saved model in this process, without servers: for prediction.  dir: a directory of
- * rt_checkpoint (the newest complete one is read) or of rt_save.  Any thread may read.
- * rt_model_open has the codes of rt_restore. */
+ * rt_checkpoint (the newest complete one is read) or of rt_save; where it has both, the servers'
+ * checkpoint is read, and a line says if the other is newer.  Any thread may read.  rt_model_open
+ * has the codes of rt_restore. */
 struct rt_model;
 CO_MUST_CHECK int rt_model_open(const char *dir, struct rt_model **ret_model, struct co_err *err);
 void rt_model_close(struct rt_model *m);

@@ -89,3 +89,12 @@ def test_a_damaged_file_is_named(trained, tmp_path):
     lines = {line.split()[0]: line for line in ckpt("ls", tmp_path / "points", code=1).splitlines()}
     assert str(part) in lines["ckpt-3"] and str(part) in lines["ckpt-2"] and "whole" in lines["ckpt-1"]
     assert "skipped" in ckpt("show", tmp_path / "points")
+
+
+def test_a_newer_save_beside_checkpoints_is_named(trained, tmp_path):
+    subprocess.run(["cp", "-r", trained / "points", tmp_path], check=True)
+    subprocess.run(f"cp '{trained}'/merged/* '{tmp_path}/points'", shell=True, check=True)
+    os.utime(max((tmp_path / "points").glob("ckpt-*/MANIFEST")), (5, 5))
+    assert "has a newer model, which rt_save wrote" in ckpt("show", tmp_path / "points")
+    os.utime(tmp_path / "points/MANIFEST", (4, 4))
+    assert "newer" not in ckpt("show", tmp_path / "points")

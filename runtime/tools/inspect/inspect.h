@@ -20,7 +20,8 @@ struct inspect_view {
     /* one of them: */
     struct ckpt *saved;
     struct ckpt_chain *chain;
-    size_t memory; /* limit in bytes, about, of walks and comparisons; the caller may change it */
+    bool newer_save; /* beside the chain, which was the newest */
+    size_t memory;   /* limit in bytes, about, of walks and comparisons; the caller may change it */
 };
 
 enum { INSPECT_VIEW_MEMORY = 256 << 20, INSPECT_VIEW_MEMORY_MIN = 1 << 16 };

@@ -41,6 +41,8 @@ static int open_newest(
     int rc = ckpt_chain_newest(&search, &v->chain, &why);
     if (rc == CO_NOTFOUND) { /* then it is a save: in this order, as rt_model_open */
         rc = ckpt_open(dir, &v->saved, &why);
+    } else if (rc == 0) {
+        v->newer_save = ckpt_has_newer_save(dir, ckpt_chain_number(v->chain));
     }
     return rc < 0 ? co_err_set(err, rc, "%s", why.msg) : 0;
 }

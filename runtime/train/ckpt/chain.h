@@ -169,6 +169,9 @@ enum ckpt_kind {
     CKPT_EITHER,
 };
 CO_MUST_CHECK int ckpt_expect(const char *dir, enum ckpt_kind kind, struct co_err *err);
+/* Whether rt_save has written to dir after that checkpoint was completed, by the times of the two
+ * manifests.  For those who read either, and take the checkpoint: they say so. */
+bool ckpt_has_newer_save(const char *dir, uint64_t number);
 
 CO_MUST_CHECK int ckpt_chain_part(const struct ckpt_chain *c, uint32_t point, uint32_t part,
     struct ckpt_part_reader **ret, struct co_err *err);

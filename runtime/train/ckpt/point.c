@@ -1,6 +1,7 @@
 /* One checkpoint that servers write: its file names, and its manifest to and from text. */
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "runtime/train/ckpt/chain.h"
 #include "runtime/train/ckpt/disk.h"
@@ -198,6 +199,17 @@ int ckpt_expect(const char *dir, enum ckpt_kind kind, struct co_err *err) {
             dir);
     }
     return 0;
+}
+
+static int64_t time_of(const char *dir) {
+    CO_AUTOFREE char *path = co_xasprintf("%s/MANIFEST", dir);
+    struct stat st;
+    return stat(path, &st) == 0 ? st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec : 0;
+}
+
+bool ckpt_has_newer_save(const char *dir, uint64_t number) {
+    CO_AUTOFREE char *at = ckpt_point_dir(dir, number);
+    return time_of(dir) > time_of(at);
 }
 
 int ckpt_point_read(const char *dir, uint64_t number, struct ckpt_point *ret, struct co_err *err) {

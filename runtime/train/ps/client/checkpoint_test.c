@@ -531,6 +531,23 @@ static void servers_keep_to_their_directory(void **state) {
     world_end(&w);
 }
 
+/* ret: what it writes to stderr. */
+static void open_model(const char *dir, char *ret, size_t size) {
+    struct rt_model *m = NULL;
+    FILE *file = tmpfile();
+    int saved = dup(STDERR_FILENO);
+    assert_non_null(file);
+    assert_true(dup2(fileno(file), STDERR_FILENO) >= 0);
+    int rc = rt_model_open(dir, &m, NULL);
+    assert_true(dup2(saved, STDERR_FILENO) >= 0);
+    (void)close(saved);
+    assert_int_equal(0, rc);
+    rt_model_close(m);
+    rewind(file);
+    ret[fread(ret, 1, size - 1, file)] = '\0';
+    (void)fclose(file);
+}
+
 /* Who takes CO_NOTFOUND for a fresh start must not get it for the wrong call. */
 static void a_call_for_the_other_kind_is_named(void **state) {
     CO_AUTOFREE char *saved = co_xasprintf("%s/saved", (char *)*state);
@@ -559,10 +576,21 @@ static void a_call_for_the_other_kind_is_named(void **state) {
     assert_non_null(strstr(why.msg, one));
     assert_int_equal(CO_NOTFOUND, rt_restore(c, *state, NULL, &why)); /* neither */
     assert_int_equal(CO_NOTFOUND, rt_load(c, *state, &why));
-    /* Both in one directory: each call takes its own. */
+    /* Both in one directory: each call takes its own, and who could take either says which. */
+    static const struct timespec then[2] = {{5, 0}, {5, 0}}, before[2] = {{4, 0}, {4, 0}};
+    static const char newer[] = "/points' has a newer model, which rt_save wrote: checkpoint 1 of";
+    CO_AUTOFREE char *of_save = co_xasprintf("%s/MANIFEST", points);
+    CO_AUTOFREE char *of_point = co_xasprintf("%s/MANIFEST", point);
     OK(rt_save(c, points, &err));
     OK(rt_load(c, points, &err));
     OK(rt_restore(c, points, NULL, &err));
+    char said[1000];
+    assert_int_equal(0, utimensat(AT_FDCWD, of_point, then, 0));
+    open_model(points, said, sizeof(said));
+    assert_non_null(strstr(said, newer));
+    assert_int_equal(0, utimensat(AT_FDCWD, of_save, before, 0));
+    open_model(points, said, sizeof(said));
+    assert_string_equal("", said);
     OK(rt_finish(c, &err));
     world_end(&w);
 }

@@ -9,6 +9,7 @@
 
 #include "runtime/train/ckpt/ckpt.h"
 #include "runtime/train/ps/client/model_internal.h"
+#include "runtime/train/ps/glog.h"
 
 /* ---- versions ---- */
 
@@ -42,6 +43,12 @@ int rt_model_open(const char *dir, struct rt_model **ret_model, struct co_err *e
     int rc = ckpt_expect(dir, CKPT_EITHER, &why);
     if (rc == 0) {
         rc = psc_model_read_newest(m, &m->now, &why);
+    }
+    if (rc == 0 && ckpt_has_newer_save(dir, m->number)) {
+        ps_log_warn(
+            "'%s' has a newer model, which rt_save wrote: checkpoint %llu of the servers is "
+            "used; to use that model, save it to a directory of its own",
+            dir, (unsigned long long)m->number);
     }
     rc = rc == CO_NOTFOUND ? psc_model_read_saved(m, &why) : rc;
     if (rc < 0) {
