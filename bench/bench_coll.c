@@ -10,8 +10,9 @@
  *     bench-coll RANKS MS SIZE...                     Gloo
  *
  * Rank 0 prints a line for each size: bytes, microseconds (median, lowest tenth, largest), number
- * of samples.  Up to 64 KiB a sample is the mean of many calls in sequence; above that it is one
- * call, which all ranks begin together. */
+ * of samples, and microseconds of its own processor time a call, with what refills the buffer: of
+ * two ways in one run these compare on a machine with other work, too.  Up to 64 KiB a sample is
+ * the mean of many calls in sequence; above that it is one call, which all ranks begin together. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,10 +50,14 @@ struct peer {
     void *(*memory)(struct peer *p, size_t bytes);
 };
 
-static double now_us(void) {
+static double clock_us(clockid_t clock) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static double now_us(void) {
+    return clock_us(CLOCK_MONOTONIC);
 }
 
 static int ascending(const void *a, const void *b) {
@@ -88,7 +93,7 @@ static void measure(struct peer *p, size_t bytes, double ms) {
         (void)sample(p, values, n, batch);
     }
     int64_t samples = 0, more = 1;
-    double end = now_us() + ms * 1e3;
+    double end = now_us() + ms * 1e3, cpu = clock_us(CLOCK_PROCESS_CPUTIME_ID);
     while (more && samples + AGREE_EVERY <= SAMPLES_MAX) {
         for (int i = 0; i < AGREE_EVERY; i++) {
             took[samples++] = sample(p, values, n, batch);
@@ -96,10 +101,11 @@ static void measure(struct peer *p, size_t bytes, double ms) {
         more = now_us() < end;
         p->agree(p, &more);
     }
+    cpu = clock_us(CLOCK_PROCESS_CPUTIME_ID) - cpu;
     if (p->rank == 0) {
         qsort(took, (size_t)samples, sizeof(took[0]), ascending);
-        printf("%zu %.3f %.3f %.3f %d\n", bytes, took[samples / 2], took[samples / 10],
-            took[samples - 1], (int)samples);
+        printf("%zu %.3f %.3f %.3f %d %.3f\n", bytes, took[samples / 2], took[samples / 10],
+            took[samples - 1], (int)samples, cpu / ((double)samples * (double)batch));
         (void)fflush(stdout);
     }
 }

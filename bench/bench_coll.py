@@ -17,6 +17,7 @@ STEP = str(ROOT / "build/bin/bench-dp")
 WAYS = ["none", "tensor", "fused", "overlap", "bf16"]
 MS = 150
 SMALL = [8, 4096, 65536, 1 << 20, 16 << 20, 64 << 20]
+OVER_TCP = [8, 4096, 1 << 20, 16 << 20, 64 << 20]
 SECONDS = 60
 GLOO = ["libgloo-dev", "libgloo0", "libhiredis0.14", "libibverbs1", "libnl-3-200", "libnl-route-3-200"]
 
@@ -118,11 +119,10 @@ def run(only, runs):
         "four": lambda: compare(f"all_reduce, 4 ranks on {os.cpu_count()} cores", sides(4, [8, 1 << 20, 64 << 20], others),
                                 [8, 1 << 20, 64 << 20], runs),
         "tcp": lambda: compare("all_reduce over TCP, loopback, 2 ranks, beside TCP alone with the same bytes", {
-            "own": [OURS, "2", str(MS), "tcp", "8", str(1 << 20), str(64 << 20)],
-            "own, encrypted": [OURS, "2", str(MS), "tls", "8", str(1 << 20), str(64 << 20)],
-            "TCP": [OURS, "2", str(MS), "raw", "8", str(1 << 20), str(64 << 20)],
-            **{name: peer_command(name, home, 2, ["8", str(1 << 20), str(64 << 20)])
-               for name, home in others.items() if name == "gloo"}}, [8, 1 << 20, 64 << 20], runs),
+            **{side: [OURS, "2", str(MS), how, *map(str, OVER_TCP)]
+               for side, how in (("own", "tcp"), ("own, encrypted", "tls"), ("TCP", "raw"))},
+            **{name: peer_command(name, home, 2, list(map(str, OVER_TCP)))
+               for name, home in others.items() if name == "gloo"}}, OVER_TCP, runs),
         "crowd": lambda: compare(f"all_reduce, 8 ranks on {os.cpu_count()} cores", sides(8, [8, 1 << 20, 16 << 20], others),
                                  [8, 1 << 20, 16 << 20], runs),
         "step": lambda: steps(runs),
