@@ -271,6 +271,38 @@ static void pairs_that_disagree_are_reported(void **state) {
     assert_int_equal(bad, 0);
 }
 
+/* Rank 0 splits the group.  The others make the all_gather that a split is made of, or a barrier.
+ */
+static int splits(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    CO_CLEANUP(rt_group_closep) struct rt_group *part = NULL;
+    struct co_err why = {0};
+    int32_t own[2] = {0}, all[4];
+    int rc = rank == 0  ? rt_group_split(g, 0, 0, &part, &why)
+             : w->stage ? rt_group_barrier(g, &why)
+                        : rt_all_gather(g, own, all, 2, RT_I32, &why);
+    const char *of_0 = rank == 0 ? "split: " : "rank 0: split";
+    const char *of_1 = w->stage ? ": barrier" : ": all_gather of 2 i32";
+    return rc == CO_INVALID && strstr(co_err_text(&why), of_0) && strstr(co_err_text(&why), of_1)
+               ? 0
+               : co_err_set(
+                     err, CO_INTERNAL, "stage %zu: code %d: %s", w->stage, rc, co_err_text(&why));
+}
+
+static void a_split_is_a_call_of_its_own(void **state) {
+    (void)state;
+    uint32_t bad = 0;
+    for (size_t i = 0; i < 2 * CO_ARRAY_LEN(world_places); i++) {
+        const struct world_place *p = &world_places[i / 2];
+        struct coll_world w = {.n = 2,
+            .transport = p->transport,
+            .nodes = p->nodes,
+            .encrypt = p->encrypt,
+            .stage = i % 2};
+        bad += world_run(&w, splits);
+    }
+    assert_int_equal(bad, 0);
+}
+
 static void no_first_call_has_the_sign_of_a_message(void **state) {
     (void)state;
     for (uint32_t i = 0; i < RT_KINDS * RT_DTYPES * RT_DTYPES; i++) {
@@ -455,6 +487,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_ranks_that_disagree_are_notified),
         cmocka_unit_test(pairs_that_disagree_are_reported),
+        cmocka_unit_test(a_split_is_a_call_of_its_own),
         cmocka_unit_test(no_first_call_has_the_sign_of_a_message),
         cmocka_unit_test(what_is_on_its_way_is_no_difference),
         cmocka_unit_test(roots_that_nobody_else_names_are_reported),

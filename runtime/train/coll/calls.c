@@ -28,6 +28,10 @@ const char *rt_kind_name(enum rt_kind kind) {
     return kind < RT_KINDS ? coll_kinds[kind].name : "?";
 }
 
+const char *coll_call_name(const struct rt_coll *c) {
+    return c->op == COLL_SPLITS ? "split" : rt_kind_name(c->kind);
+}
+
 /* ---- arguments ---- */
 
 /* The part of a rank among what a call gathers or deals out, in elements. */
@@ -144,8 +148,8 @@ int coll_call_check(const struct rt_group *g, const struct rt_coll *c, struct co
             err, CO_INVALID, "%s: op avg has no meaning for %s", name, rt_dtype_name(c->dtype));
     }
     if (k->rooted && (c->root >= g->size || (k->peer && c->root == g->rank))) {
-        return co_err_set(err, CO_INVALID, "%s: root %u of %u ranks, called by rank %u", name,
-            c->root, g->size, g->rank);
+        return co_err_set(err, CO_INVALID, "%s %s rank %u, expected %s from 0 to %u", name,
+            k->to_root ? "to" : "from", c->root, k->peer ? "another rank" : "a rank", g->size - 1);
     }
     if ((k->counts && !c->counts) || (k->out_counts && !c->out_counts)) {
         return co_err_set(err, CO_INVALID, "%s: counts are missing", name);
@@ -206,9 +210,8 @@ int coll_call_make(struct rt_group *g, const struct rt_coll *c) {
     return g->gpu && coll_gpu_takes(g, c) ? coll_gpu_make(g, c, 1) : coll_call_host(g, c);
 }
 
-int rt_coll_run(struct rt_group *g, const struct rt_coll *call, struct co_err *err) {
-    CO_TRY(coll_call_check(g, call, err));
-    CO_TRY(coll_group_enter(g, coll_kinds[call->kind].name, err));
+int coll_call_run(struct rt_group *g, const struct rt_coll *call, struct co_err *err) {
+    CO_TRY(coll_group_enter(g, coll_call_name(call), err));
     if (__builtin_expect(coll_queue_busy(g), 0)) {
         struct rt_work *w = NULL;
         int rc = coll_queue_add(g, call, &w, err);
@@ -222,9 +225,14 @@ int rt_coll_run(struct rt_group *g, const struct rt_coll *call, struct co_err *e
     coll_group_leave(g);
     if (__builtin_expect(rc < 0, 0)) {
         (void)coll_group_why(g, err);
-        return co_err_wrap(err, "%s", coll_kinds[call->kind].name);
+        return co_err_wrap(err, "%s", coll_call_name(call));
     }
     return 0;
+}
+
+int rt_coll_run(struct rt_group *g, const struct rt_coll *call, struct co_err *err) {
+    CO_TRY(coll_call_check(g, call, err));
+    return coll_call_run(g, call, err);
 }
 
 int rt_all_reduce(struct rt_group *g, const void *in, void *out, size_t n, enum rt_dtype dtype,

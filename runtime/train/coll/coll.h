@@ -313,6 +313,13 @@ struct coll_needs {
     bool moves, reduces, rooted, to_root, peer, counts, out_counts, apart;
 };
 extern const struct coll_needs coll_kinds[RT_KINDS];
+/* As the op of an all_gather: the one of rt_group_split, which is another call than a program's
+ * own. */
+static const enum rt_op COLL_SPLITS = RT_OPS;
+/* As its caller knows it. */
+const char *coll_call_name(const struct rt_coll *c);
+/* Like rt_coll_run, for a call that was checked. */
+CO_MUST_CHECK int coll_call_run(struct rt_group *g, const struct rt_coll *call, struct co_err *err);
 /* Makes the call in this thread. */
 int coll_call_make(struct rt_group *g, const struct rt_coll *call);
 /* The same for buffers in main memory, whatever the group's device is. */

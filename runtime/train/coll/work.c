@@ -62,7 +62,7 @@ static void finish(struct coll_queue *q, struct rt_work *w, int code) {
     w->code = code;
     if (code < 0) {
         (void)coll_group_why(w->g, &w->err);
-        (void)co_err_wrap(&w->err, "%s", rt_kind_name(w->call.kind));
+        (void)co_err_wrap(&w->err, "%s", coll_call_name(&w->call));
     }
     pthread_mutex_lock(&q->m);
     struct rt_work **at = &q->first;
