@@ -215,11 +215,15 @@ static int resolve(const struct rt_job *job, struct rt_group_options *o, struct 
     o->call_timeout_ms = o->call_timeout_ms > 0 ? o->call_timeout_ms : DEFAULT_MS;
     o->form_timeout_ms = o->form_timeout_ms > 0 ? o->form_timeout_ms : DEFAULT_MS;
     o->lanes = o->lanes ? o->lanes : DEFAULT_LANES;
-    if (o->size < 1 || o->size > COLL_RANKS_MAX || o->rank >= o->size ||
-        o->lanes > COLL_LANES_MAX || o->transport > RT_TRANSPORT_SHM) {
+    if (o->size < 1 || o->size > COLL_RANKS_MAX || o->rank >= o->size) {
         return co_err_set(err, CO_INVALID,
-            "rank %u of %u with %u lanes: expected 1 to %u ranks and 1 to %u lanes", o->rank,
-            o->size, o->lanes, COLL_RANKS_MAX, COLL_LANES_MAX);
+            "rank %u of %u ranks: expected 1 to %u ranks, and a rank below their number", o->rank,
+            o->size, COLL_RANKS_MAX);
+    }
+    if (o->lanes > COLL_LANES_MAX || o->transport > RT_TRANSPORT_SHM) {
+        return co_err_set(err, CO_INVALID,
+            "%u lanes and transport %d: expected 1 to %u lanes and a transport of rt.h", o->lanes,
+            (int)o->transport, COLL_LANES_MAX);
     }
     return 0;
 }
@@ -241,8 +245,15 @@ static int copy_endpoints(struct rt_group *g, const struct rt_job *job,
         struct co_hostport hp;
         char what[40];
         (void)snprintf(what, sizeof(what), "endpoint of rank %u", r);
-        if (g->size > 1) {
+        if (g->size > 1 || (e && *e)) { /* a job of one trainer needs no endpoint */
             CO_TRY(co_parse_hostport(what, e ? e : "", &hp, err));
+        }
+        for (uint32_t before = 0; before < r; before++) {
+            if (co_streq(g->endpoints[before], e)) {
+                return co_err_set(err, CO_INVALID,
+                    "endpoint of rank %u is \"%s\", as that of rank %u: expected one for each rank",
+                    r, e, before);
+            }
         }
         g->endpoints[r] = co_xstrdup(e ? e : "");
     }

@@ -237,8 +237,11 @@ int rt_server_run(
     raise_descriptors();
     CO_TRY(psc_options_server(&o, err));
     if (t->role != ROLE_SERVER || t->n_workers < 1) {
-        return co_err_set(err, CO_INVALID, "this process is %s, and there are %u workers",
-            role_name(t->role), t->n_workers);
+        return co_err_set(err, CO_INVALID,
+            "this process is %s %u of a job with %u workers, expected a server "
+            "(TRAINING_ROLE=PSERVER) "
+            "and at least one worker",
+            role_name(t->role), t->index, t->n_workers);
     }
     const char *endpoint = t->servers.n > t->index ? t->servers.item[t->index] : "";
     CO_TRY(net_listen_address(endpoint, listen, sizeof(listen), err));
