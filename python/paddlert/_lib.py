@@ -8,7 +8,7 @@ import os
 import queue
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -155,9 +155,27 @@ def number(name: str, value: Any, kind: Any, least: int | None = None) -> int:
     return int(value)
 
 
+def real(name: str, value: Any) -> float:
+    """A number that C's double holds."""
+    try:
+        return float(instance(name, value, Real))
+    except OverflowError:
+        raise ValueError(f"{name} is too large, expected a number that a float holds") from None
+
+
+def chosen(name: str, value: Any, table: Mapping[Any, int]) -> int:
+    """What the table has for that word."""
+    if not isinstance(value, (str, type(None))) or value not in table:
+        raise ValueError(f"{name} is {value!r}, expected one of {', '.join(filter(None, table))}")
+    return table[value]
+
+
 def text(name: str, value: Any) -> bytes:
     """For C, where a NUL is the end."""
-    data = os.fsencode(value)
+    try:
+        data = os.fsencode(value)
+    except UnicodeEncodeError as e:
+        raise ValueError(f"{name} is {value!r}, expected a text that can be encoded: {e.reason}") from None
     if b"\0" in data:
         raise ValueError(f"{name} is {value!r}, expected no NUL in it")
     return data
@@ -168,7 +186,7 @@ SECONDS_MAX = 1e12                       # milliseconds of which C can still add
 
 def milliseconds(name: str, value: Any) -> int:
     """Of seconds.  Few as they may be, they are not 0, which is the default."""
-    if not isinstance(value, Real) or not abs(float(value)) < SECONDS_MAX:
+    if not isinstance(value, Real) or not abs(value) < SECONDS_MAX:
         raise TypeError(f"{name} is {value!r}, expected seconds")
     ms = float(value) * 1000
     return math.ceil(ms) if 0 < ms < 1 else math.floor(ms) if -1 < ms < 0 else round(ms)
@@ -213,7 +231,7 @@ def instance(name: str, value: Any, kind: type) -> Any:
     """The value, which must be of that class."""
     if not isinstance(value, kind):
         module = kind.__module__.partition(".")[0]
-        expected = "number" if kind is Real else kind.__name__ if module == "builtins" else f"{module}.{kind.__name__}"
+        expected = {Real: "number", Mapping: "mapping"}.get(kind, kind.__name__ if module == "builtins" else f"{module}.{kind.__name__}")
         raise TypeError(f"{name} is {value!r}, expected a {expected}")
     return value
 
@@ -223,6 +241,16 @@ def texts(name: str, values: Any) -> list[str]:
     found: list[Any] = list(values) if isinstance(values, Iterable) and not isinstance(values, (str, bytes)) else [None]
     if not all(isinstance(v, str) for v in found):
         raise TypeError(f"{name} is {values!r}, expected a list of texts")
+    return found
+
+
+def addresses(name: str, values: Any) -> list[str]:
+    """A list of "host:port".  An empty text would be none of them, and one with a comma several."""
+    found = texts(name, values)
+    for v in found:
+        host, _, port = v.rpartition(":")
+        if not host or not port.isdecimal() or "," in v:
+            raise Invalid(f'{name} has "{v}", expected host:port')
     return found
 
 

@@ -173,7 +173,7 @@ class Synchroniser:
         paddlert.Client."""
         if self.client is not None:
             raise Invalid("the model is connected already, expected finish() before")
-        self.job = job or Job()
+        self.job = Job() if job is None else job
         self.client = ps.Client(self.job, self.tables, mode=mode, **options)
         try:
             self._begin(self.client, load)
@@ -275,6 +275,7 @@ def ahead(batches: Iterable[T], prefetch: Callable[[T], object], depth: int = 1)
     """The batches, each when `depth` more of them have been given to prefetch: for batch in ahead(loader, lambda b:
     embedding.prefetch(b[0]))."""
     waiting: deque[T] = deque()
+    depth = whole_number("depth", depth)
     for batch in batches:
         prefetch(batch)
         waiting.append(batch)

@@ -86,7 +86,8 @@ def target(array: Any, dtype: Any, shape: Sequence[int], name: str) -> Array:
     if _foreign(array):
         array = _lying(array, name)                      # not from_dlpack, which takes what has no version for read-only
     if not isinstance(array, np.ndarray) or array.dtype != dtype or array.shape != tuple(shape) or not array.flags.c_contiguous:
-        what = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+        gaps = isinstance(array, np.ndarray) and not array.flags.c_contiguous
+        what = f"{array.dtype} {array.shape}{', not contiguous' if gaps else ''}" if isinstance(array, np.ndarray) else type(array).__name__
         raise ValueError(f"{name} is {what}, expected a contiguous array of {np.dtype(dtype)} {tuple(shape)}")
     if not array.flags.writeable or not array.flags.aligned:
         raise ValueError(f"{name} cannot be written to{'' if array.flags.aligned else ': it is not aligned'}")

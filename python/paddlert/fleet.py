@@ -31,7 +31,7 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-from ._lib import Invalid, Unsupported
+from ._lib import Invalid, Unsupported, addresses, instance, whole_number
 from ._training import Synchroniser
 from .job import Job
 from .ps import Client, Path
@@ -101,8 +101,10 @@ class UserDefinedRoleMaker(PaddleCloudRoleMaker):
     def __init__(self, is_collective: bool = False, *, current_id: int = 0, role: int = Role.WORKER, worker_num: int = 1,
                  server_endpoints: Sequence[str] = (), **_: Any) -> None:
         super().__init__(is_collective)
-        servers = list(server_endpoints)
-        if role == Role.SERVER and not 0 <= current_id < len(servers):
+        servers = addresses("server_endpoints", server_endpoints)
+        if role not in (Role.WORKER, Role.SERVER):
+            raise Invalid(f"role is {role!r}, expected Role.WORKER or Role.SERVER")
+        if not 0 <= whole_number("current_id", current_id) < len(servers) and role == Role.SERVER:
             raise Invalid(f"current_id is {current_id}, expected 0 to {len(servers) - 1} as there are {len(servers)} server_endpoints")
         where = {"server": current_id} if role == Role.SERVER else {"worker": current_id}
         self._arguments: dict[str, Any] = {"servers": servers, "workers": worker_num, **where}
@@ -150,7 +152,9 @@ def _client() -> Client:
 def init(role_maker: PaddleCloudRoleMaker | None = None, is_collective: bool = False,
          strategy: DistributedStrategy | None = None) -> None:
     """Who am I?  From the environment, or from a UserDefinedRoleMaker."""
-    maker = role_maker or PaddleCloudRoleMaker(is_collective)
+    maker = PaddleCloudRoleMaker(is_collective) if role_maker is None else instance("role_maker", role_maker, PaddleCloudRoleMaker)
+    if strategy is not None:
+        instance("strategy", strategy, DistributedStrategy)
     _State.job, _State.strategy, _State.optimizer = maker.job(), strategy, None
 
 
@@ -216,6 +220,8 @@ def distributed_optimizer(optimizer: Synchroniser, strategy: DistributedStrategy
     if not isinstance(optimizer, Synchroniser):
         raise Unsupported(f"optimizer is a {type(optimizer).__name__}, expected paddlert.torch.Dense(net, rule) or "
                           "paddlert.paddle.Dense(net, rule): the servers apply the rule")
+    if strategy is not None:
+        instance("strategy", strategy, DistributedStrategy)
     _State.optimizer, _State.strategy = optimizer, strategy or _State.strategy
     return optimizer
 

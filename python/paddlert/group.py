@@ -10,7 +10,7 @@ from numbers import Integral
 from typing import Any
 
 from . import _abi
-from ._lib import C, Error, Invalid, Owner, Started, call, call_long, instance, number, option_value, text, texts
+from ._lib import C, Error, Invalid, Owner, Started, addresses, call, call_long, chosen, instance, number, option_value, text
 from .arrays import Memory, as_array, empty
 from .job import Job
 
@@ -72,22 +72,23 @@ class Group(Owner):
             return
         if job is not None:
             instance("job", job, Job)
-        if transport not in TRANSPORTS:
-            raise ValueError(f"transport is {transport!r}, expected one of {', '.join(TRANSPORTS)}")
+        how = chosen("transport", transport, TRANSPORTS)
         options = _abi.rt_group_options(
             rank=number("rank", rank, ctypes.c_uint32), form_timeout_ms=option_value("form_timeout", "_ms", None, form_timeout),
             call_timeout_ms=option_value("call_timeout", "_ms", None, call_timeout),
-            name=option_value("name", "", ctypes.c_char_p, name) if name else None,
-            token=option_value("token", "", ctypes.c_char_p, token) if token else None)
-        options.transport = TRANSPORTS[transport] or options.transport
+            name=option_value("name", "", ctypes.c_char_p, name) or None if name is not None else None,
+            token=option_value("token", "", ctypes.c_char_p, token) if token is not None else None)
+        options.transport = how or options.transport
         if encrypt is not None:
             options.encrypt = option_value("encrypt", "encrypt", None, encrypt)
         if endpoints is not None:
-            endpoints = texts("endpoints", endpoints)
+            endpoints = addresses("endpoints", endpoints)
             if not endpoints:
                 raise ValueError("endpoints is [], expected one for each rank, or None: those of the job")
             array = (ctypes.c_char_p * len(endpoints))(*(text("endpoints", e) for e in endpoints))
             options.endpoints, options.size = ctypes.cast(array, ctypes.c_void_p), len(endpoints)
+        elif job is None:
+            raise Invalid("job and endpoints are None, expected a paddlert.Job, whose workers these are, or an endpoint for each rank")
         group = ctypes.c_void_p()
         call_long(self, "rt_group_open", job._job if job else None, ctypes.byref(options), ctypes.byref(group))
         self._group = group
@@ -159,11 +160,9 @@ class Group(Owner):
     def _make(self, kind: int, n: int, inp: Memory | None, out: Memory | None = None, result: Any = None, op: str = "sum", root: int = 0,
               start: bool = False) -> Any:
         """inp, out: Memory or None; result: what the caller gets."""
-        if op not in OPS:
-            raise ValueError(f"op is {op!r}, expected one of {', '.join(OPS)}")
         given = inp or out
         assert given
-        c = _abi.rt_coll(kind=kind, dtype=given.dtype, op=OPS[op], root=root, n=n)
+        c = _abi.rt_coll(kind=kind, dtype=given.dtype, op=chosen("op", op, OPS), root=root, n=n)
         setattr(c, "in", inp and inp.address)
         c.out = out and out.address
         if not start:
@@ -179,6 +178,11 @@ class Group(Owner):
         """The number of a rank: C would take -1 for 4294967295."""
         if not isinstance(rank, Integral) or not 0 <= int(rank) < self.size:
             raise ValueError(f"{name} is {rank!r}, expected a rank from 0 to {self.size - 1}")
+        return int(rank)
+
+    def _other(self, name: str, rank: Any) -> int:
+        if self._peer(name, rank) == self.rank:
+            raise ValueError(f"{name} is {rank!r}, which is this rank, expected another one")
         return int(rank)
 
     def _rows(self, array: Any) -> tuple[Memory, int]:
@@ -234,12 +238,12 @@ class Group(Owner):
 
     def send(self, array: Any, to: int, start: bool = False) -> Any:
         inp = Memory(array, "array")
-        return self._make(_abi.RT_SEND, inp.size, inp, root=self._peer("to", to), start=start)
+        return self._make(_abi.RT_SEND, inp.size, inp, root=self._other("to", to), start=start)
 
     def recv(self, array: Any, source: int, start: bool = False) -> Any:
         """Into the array."""
         to = Memory(array, "array", write=True)
-        return self._make(_abi.RT_RECV, to.size, None, to, array, root=self._peer("source", source), start=start)
+        return self._make(_abi.RT_RECV, to.size, None, to, array, root=self._other("source", source), start=start)
 
     def barrier(self) -> None:
         self._use("rt_group_barrier")

@@ -7,13 +7,12 @@ import signal
 import threading
 from collections.abc import Mapping, Sequence
 from itertools import count, takewhile
-from numbers import Real
 from typing import Any
 
 from . import _abi
-from ._lib import C, Canceled, Owner, call, call_long, instance, number, struct_of, text, texts, whole_number
+from ._lib import C, Canceled, Owner, addresses, call, call_long, chosen, instance, number, real, struct_of, text
 
-NONFINITE = {None: _abi.RT_NONFINITE_UNSET, "refuse": _abi.RT_NONFINITE_REFUSE, "skip": _abi.RT_NONFINITE_SKIP,
+NONFINITE: dict[str | None, int] = {None: _abi.RT_NONFINITE_UNSET, "refuse": _abi.RT_NONFINITE_REFUSE, "skip": _abi.RT_NONFINITE_SKIP,
              "allow": _abi.RT_NONFINITE_ALLOW}
 
 
@@ -70,13 +69,12 @@ class Job(Owner):
                  variables: Mapping[str, str] | None = None) -> None:
         super().__init__()
         self._job: ctypes.c_void_p | None = None
-        servers = None if servers is None else texts("servers", servers)
-        for what, number in {"worker": worker, "workers": workers, "server": server}.items():
-            if number is not None and whole_number(what, number) < (what == "workers"):
-                raise ValueError(f"{what} is {number}, expected at least {int(what == 'workers')}")
+        servers = None if servers is None else addresses("servers", servers)
+        worker, workers, server = (None if n is None else number(what, n, ctypes.c_int32, int(what == "workers"))
+                                   for what, n in (("worker", worker), ("workers", workers), ("server", server)))
         if worker is not None and workers is not None and worker >= workers:
             raise ValueError(f"worker is {worker}, expected less than workers, which is {workers}")
-        for what, said_by in {"name": name or None, "token": token, "encrypt": encrypt}.items():
+        for what, said_by in {"name": name, "token": token, "encrypt": encrypt}.items():
             if said_by is not None:
                 instance(what, said_by, bool if what == "encrypt" else str)
         self._job = ctypes.c_void_p()
@@ -147,7 +145,7 @@ class Job(Owner):
 
     def report(self, step: int, name: str, value: float) -> None:
         """A number for the metrics (PADDLERT_METRICS) and TensorBoard (PADDLERT_TENSORBOARD): "loss", "auc", ..."""
-        C.rt_report(self._job, number("step", step, ctypes.c_uint64), text("name", instance("name", name, str)), instance("value", value, Real))
+        C.rt_report(self._job, number("step", step, ctypes.c_uint64), text("name", instance("name", name, str)), real("value", value))
 
     def serve(self, *, handle_signals: bool = True, nonfinite: str | None = None, **options: Any) -> None:
         """Serves until every trainer has finished.  SIGTERM and SIGINT (Ctrl-C) end it with Canceled; handle_signals=False
@@ -156,10 +154,9 @@ class Job(Owner):
         nonfinite: what a server does with NaN and infinite gradients: "refuse", "skip" or "allow".  options: those of struct
         rt_server_options (runtime/rt.h) by name, times in seconds: lease=10, return_=60, shards=2, memory_max=1 << 30,
         checkpoint_dir="/data", cold_dir="/cache".  What is not given is the environment's, or the default."""
-        if nonfinite not in NONFINITE:
-            raise ValueError(f"nonfinite is {nonfinite!r}, expected one of {', '.join(filter(None, NONFINITE))}")
+        kept = chosen("nonfinite", nonfinite, NONFINITE)
         here = handle_signals and threading.current_thread() is threading.main_thread()
-        given = {"handle_signals": handle_signals and not here, "nonfinite": NONFINITE[nonfinite], **options}
+        given = {"handle_signals": handle_signals and not here, "nonfinite": kept, **options}
         made = struct_of(_abi.rt_server_options, given)
         if not here:
             call("rt_server_run", self._job, ctypes.byref(made))

@@ -6,13 +6,13 @@ import os
 import socket
 import threading
 from collections.abc import Iterable, Sequence
-from numbers import Real
 from typing import Any, Union
 
 import numpy as np
 
 from . import _abi
-from ._lib import C, Canceled, Here, Invalid, Owner, Started, Unavailable, call, call_long, instance, number, path, struct_of, text
+from ._lib import (C, Canceled, Here, Invalid, Owner, Started, Unavailable, call, call_long, chosen, instance, number, path, real, struct_of,
+                   text)
 from .arrays import Array, pointer, shaped, target, view, whole
 from .job import Job
 
@@ -22,9 +22,7 @@ TABLE_OPTIONS = {field[0] for field in _abi.rt_table_spec._fields_} - {"name", "
 
 
 def _mode(mode: str | None) -> int:
-    if mode not in MODES:
-        raise ValueError(f"mode is {mode!r}, expected one of {', '.join(filter(None, MODES))}")
-    return MODES[mode]
+    return chosen("mode", mode, MODES)
 
 
 class Table:
@@ -65,6 +63,15 @@ class Sparse(Table):
 
 def _array(tables: Sequence[Table]) -> Any:
     return (_abi.rt_table_spec * len(tables))(*(t.spec for t in tables))
+
+
+def _counts(values: Any, ids: Array, name: str) -> Array:
+    """A number a row, or one for all of them."""
+    given = view(values, np.float32, name)
+    try:
+        return np.broadcast_to(given, ids.shape).copy()
+    except ValueError:
+        raise ValueError(f"{name} are of shape {given.shape}, expected {ids.shape}, or one number for all rows") from None
 
 
 class Pending(Started):
@@ -112,6 +119,8 @@ class Client(Owner):
     def __init__(self, job: Job, tables: Iterable[Table], *, mode: str | None = None, **options: Any) -> None:
         super().__init__()
         self._client: ctypes.c_void_p | None = None
+        if not isinstance(tables, Iterable) or isinstance(tables, (str, bytes)):
+            raise TypeError(f"tables is {tables!r}, expected a list of tables")
         self.job, self.tables = instance("job", job, Job), [instance("table", t, Table) for t in tables]
         self._place = {t.name: i for i, t in enumerate(self.tables)}
         self._w: dict[int, Array] = {}                 # by table: where its next values go
@@ -134,6 +143,8 @@ class Client(Owner):
         self.close()
 
     def _table(self, name: str) -> tuple[int, Table]:
+        if not isinstance(name, str):
+            raise TypeError(f"table is a {type(name).__name__}, expected the name of one: {', '.join(self._place)}")
         if name not in self._place:
             raise KeyError(f"there is no table {name!r}, but {', '.join(self._place)}")
         return self._place[name], self.tables[self._place[name]]
@@ -217,6 +228,8 @@ class Client(Owner):
     def pull_start(self, table: str, ids: Any) -> Pending:
         """The pull of rows, split in two: .wait() has them."""
         i, t = self._table(table)
+        if t.kind != _abi.RT_SPARSE:
+            raise TypeError(f"pull_start of table {table!r}, but it is dense")
         ids = whole(ids, "ids")
         out, handle = np.empty((*ids.shape, t.dim), np.float32), ctypes.c_void_p()
         self._call("rt_pull_sparse_start", i, pointer(ids), ids.size, pointer(out), ctypes.byref(handle))
@@ -241,7 +254,7 @@ class Client(Owner):
         if shows is None and clicks is None:
             self._call("rt_push_sparse", i, pointer(ids), ids.size, pointer(gradients))
             return
-        counts = [np.broadcast_to(view(a, np.float32, "counts"), ids.shape).copy() for a in (1 if shows is None else shows, 0 if clicks is None else clicks)]
+        counts = [_counts(a, ids, name) for a, name in ((1 if shows is None else shows, "shows"), (0 if clicks is None else clicks, "clicks"))]
         self._call("rt_push_sparse_clicks", i, pointer(ids), ids.size, pointer(gradients), *map(pointer, counts))
 
     def exchange(self, table: str, gradient: Any, w: Any) -> Any:
@@ -275,7 +288,7 @@ class Client(Owner):
 
     def set_rate(self, table: str, lr: float) -> None:
         """Changes the learning rate during training; one trainer calls it."""
-        self._call("rt_set_rate", self._table(table)[0], instance("lr", lr, Real))
+        self._call("rt_set_rate", self._table(table)[0], real("lr", lr))
 
     def shrink(self, table: str) -> int:
         """Erases what the table's evict policy has no more use for; how many rows."""
@@ -341,6 +354,8 @@ class Server(Here):
 
     def __init__(self, workers: int = 1, *, host: str = "127.0.0.1", port: int = 0, token: str | None = None, encrypt: bool | None = None,
                  **options: Any) -> None:
+        if not instance("host", host, str):
+            raise ValueError("host is '', expected a name or an address")
         with _reserved(host, number("port", port, ctypes.c_uint16)) as place:
             address = place.getsockname()[:2]
             self.endpoint = f"[{host}]:{address[1]}" if ":" in host else f"{host}:{address[1]}"

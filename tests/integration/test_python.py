@@ -475,7 +475,7 @@ with paddlert.Client(paddlert.Job(worker=0), [paddlert.Dense("w", 3), paddlert.S
         f"option 'size' is -3, expected a whole number from 0 to {2**64 - 1}", "option 'name' is 7, expected a text or a path",
         "a Group belongs to this process, and cannot be copied or pickled", "a Job belongs to this process, and cannot be copied or pickled",
         "job is '127.0.0.1:1', expected a paddlert.Job", "endpoints is '127.0.0.1:1', expected a list of texts",
-        "servers is '127.0.0.1:1', expected a list of texts", "worker is -1, expected at least 0", "workers is '2', expected a whole number",
+        "servers is '127.0.0.1:1', expected a list of texts", f"worker is -1, expected a whole number from 0 to {2**31 - 1}", "workers is '2', expected a whole number",
         "worker is 5, expected less than workers, which is 2",
         "directory is None, expected a path", "push to table 'e' got 1 arrays, expected ids and gradients, as it is sparse",
         "pull of table 'e' got no ids, but it is sparse", "pull of table 'w' got ids, but it is dense", "directory is None, expected a path",
@@ -547,6 +547,100 @@ with paddlert.Server(host="::1") as s, paddlert.Client(s.job(), [paddlert.Dense(
         "gradient: a masked array, expected one without a mask: .filled(0) makes it",
         "gradient of table 'w': shape (3,), expected 4 numbers", "table 'e' is sparse, expected a dense one",
         "ids: a masked array, expected one without a mask: .filled(0) makes it", "1", "True [0.]"], out
+
+
+def test_what_python_itself_would_refuse_is_named_too(python):
+    """What no table can look up, numbers that no float holds, one thing where a list is expected; and words that the program used."""
+    out, = finish(python("""
+def tell(f, *a, **k):
+    try:
+        print("taken:", f(*a, **k))
+    except (TypeError, ValueError) as e:
+        print(str(e))
+from paddlert import fleet
+job = paddlert.Job(worker=True - 1, workers=True, servers=["127.0.0.1:1"])
+one = ["127.0.0.1:1"]
+huge = 2**2000
+tell(paddlert.Group, job, endpoints=one, transport=[])
+tell(paddlert.Group(endpoints=one).all_reduce, np.ones(2), op=np.ones(2))
+tell(paddlert.Group(endpoints=one).send, np.ones(2), 0)
+tell(paddlert.Group(endpoints=one).recv, np.ones(2), source=0)
+tell(paddlert.Group)
+tell(paddlert.Group, endpoints=one, name=[])
+tell(paddlert.Group, endpoints=one, token=0)
+tell(paddlert.Group, endpoints=one, name="\\ud800")
+tell(paddlert.Group, endpoints=one, call_timeout=huge)
+tell(paddlert.Group, endpoints=one, rank=1)
+tell(paddlert.Job, name={})
+tell(paddlert.Job, workers=1 << 40)
+tell(paddlert.Job, variables=3)
+tell(paddlert.Server, host=None)
+tell(paddlert.Server, host="")
+tell(job.report, 1, "loss", huge)
+tell(job.serve, nonfinite=[])
+tell(job.serve)
+tell(fleet.UserDefinedRoleMaker, server_endpoints="127.0.0.1:1")
+tell(fleet.UserDefinedRoleMaker, server_endpoints=one, role=3)
+tell(fleet.UserDefinedRoleMaker, server_endpoints=one, current_id="0")
+tell(fleet.init, True)
+job = paddlert.Job(worker=0)
+tell(paddlert.Client, job, None)
+tell(paddlert.Client, job, paddlert.Dense("w", 4).name)
+tell(paddlert.Client, job, [paddlert.Dense("w", 4)], mode=["sync"])
+with paddlert.Client(job, [paddlert.Dense("w", 4), paddlert.Sparse("e", 2)]) as c:
+    tell(c.pull, np.ones(2))
+    tell(c.pull_start, "w", [1])
+    tell(c.set_rate, "w", huge)
+    tell(c.push, "e", [1, 2], np.ones((2, 2)), shows=[1, 2, 3])
+    tell(c.push, "e", [1, 2], np.ones((2, 2)), clicks="ab")
+    tell(c.pull, "e", [1, 2], out=np.ones((2, 4), np.float32)[:, ::2])
+"""))
+    word = f"expected a whole number from 1 to {2**31 - 1}"
+    assert out.splitlines() == [
+        "transport is [], expected one of auto, tcp, shm", "op is array([1., 1.]), expected one of sum, prod, max, min, avg",
+        "to is 0, which is this rank, expected another one", "source is 0, which is this rank, expected another one",
+        "job and endpoints are None, expected a paddlert.Job, whose workers these are, or an endpoint for each rank",
+        "option 'name' is [], expected a text or a path", "option 'token' is 0, expected a text or a path",
+        "option 'name' is '\\ud800', expected a text that can be encoded: surrogates not allowed",
+        f"option 'call_timeout' is {2**2000}, expected seconds",
+        "rank 1 of 1 ranks: expected 1 to 4096 ranks, and a rank below their number",
+        "name is {}, expected a str", f"workers is {1 << 40}, {word}", "variables is 3, expected a mapping", "host is None, expected a str",
+        "host is '', expected a name or an address", "value is too large, expected a number that a float holds",
+        "nonfinite is [], expected one of refuse, skip, allow",
+        "this process is worker 0 of a job with 1 workers, expected a server (TRAINING_ROLE=PSERVER) and at least one worker",
+        "server_endpoints is '127.0.0.1:1', expected a list of texts", "role is 3, expected Role.WORKER or Role.SERVER",
+        "current_id is '0', expected a whole number", "role_maker is True, expected a paddlert.PaddleCloudRoleMaker",
+        "tables is None, expected a list of tables", "tables is 'w', expected a list of tables", "mode is ['sync'], expected one of async, sync, geo",
+        "table is a ndarray, expected the name of one: w, e", "pull_start of table 'w', but it is dense",
+        "lr is too large, expected a number that a float holds", "shows are of shape (3,), expected (2,), or one number for all rows",
+        "clicks: <U2, expected numbers",
+        "out is float32 (2, 2), not contiguous, expected a contiguous array of float32 (2, 2)"], out
+
+
+@pytest.mark.parametrize("addresses, says", [
+    ([""], 'has "", expected host:port'), (["127.0.0.1:1,127.0.0.1:2"], 'has "127.0.0.1:1,127.0.0.1:2", expected host:port'),
+    (["here"], 'has "here", expected host:port'), (["127.0.0.1:99999"], "the port is not a number from 0 to 65535")])
+def test_one_address_is_one(python, addresses, says):
+    """An empty one was none: tables of this process, a group of one; of one with a comma a group of one was made, too."""
+    out, = finish(python(f"""
+for f, name in (paddlert.Job, "servers"), (paddlert.Group, "endpoints"):
+    try:
+        print("taken:", f(**{{name: {addresses}}}))
+    except paddlert.Invalid as e:
+        print(e)
+"""))
+    assert [line.endswith(says) for line in out.splitlines()] == [True, True], out
+
+
+def test_two_ranks_have_two_endpoints(python):
+    """Otherwise each would wait for the other one for ten minutes."""
+    out, = finish(python("""
+try:
+    paddlert.Group(endpoints=["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:1"], rank=1)
+except paddlert.Invalid as e:
+    print(e)
+"""))
+    assert out == 'endpoint of rank 2 is "127.0.0.1:1", as that of rank 0: expected one for each rank\n', out
 
 
 def test_arrays_that_are_not_aligned_are_copied(python):
