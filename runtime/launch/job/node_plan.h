@@ -20,6 +20,7 @@ struct job_plan {
     struct job_stages stages;                      /* of the whole job */
     char *master, *gloo;                           /* endpoints; NULL: none */
     size_t node, n_nodes;
+    size_t restarts; /* of this node's processes before */
     /* Folder of this node's files: --log_dir; in a pod, or with other nodes, that may share it, a
      * folder of its own in there.  "": no files. */
     char *log_dir;

@@ -3,7 +3,10 @@
 
 #include <string.h>
 
-void node_child_env(const struct job_process *p, char *const *envp, struct job_env *ret) {
+#include "runtime/launch/job/torchrun.h"
+
+void node_child_env(const struct job *j, const struct job_plan *plan, const struct job_process *p,
+    char *const *envp, struct job_env *ret) {
     static const char *const proxies[] = {"http_proxy", "https_proxy"};
     job_env_inherit(ret, envp, true);
     for (size_t i = 0; i < CO_ARRAY_LEN(proxies); i++) {
@@ -14,6 +17,7 @@ void node_child_env(const struct job_process *p, char *const *envp, struct job_e
             job_env_remove(ret, proxies[i]);
         }
     }
+    job_torchrun_variables(j, plan, p, ret);
     for (size_t i = 0; i < p->set.n; i++) {
         size_t len = strcspn(p->set.item[i], "=");
         CO_AUTOFREE char *name = co_xstrndup(p->set.item[i], len);

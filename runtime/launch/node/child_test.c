@@ -12,11 +12,13 @@ static void a_child_gets_the_plans_variables_and_no_proxy(void **state) {
     (void)state;
     char *const envp[] = {(char *)"HOME=/h", (char *)"http_proxy=p:1", (char *)"NAME=before",
         (char *)"https_proxy=p:2", NULL};
+    const struct job j = {.mode = JOB_MODE_PS};
+    const struct job_plan plan = {.n_nodes = 1};
     struct job_process p = {.role = JOB_ROLE_TRAINER};
     struct job_env env = {0};
     job_env_set(&p.set, "NAME", "a=b");
     job_env_set(&p.set, "EMPTY", "");
-    node_child_env(&p, envp, &env);
+    node_child_env(&j, &plan, &p, envp, &env);
     assert_int_equal(env.n, 5);
     assert_string_equal(job_env_get(&env, "HOME"), "/h");
     assert_string_equal(job_env_get(&env, "NAME"), "a=b");

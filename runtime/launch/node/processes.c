@@ -155,7 +155,7 @@ static int start_process(struct node_processes *r, size_t i, int null, struct co
     int out, errors;
     node_logs_open(r->logs, i, &out, &errors);
     CO_CLEANUP(job_env_done) struct job_env env = {0};
-    node_child_env(&r->plan.process[i], environ, &env);
+    node_child_env(r->job, &r->plan, &r->plan.process[i], environ, &env);
     cpu_set_t all, cores;
     const bool spread = strcmp(r->job->options->text[OPTIONS_OPT_CPU_AFFINITY], "spread") == 0 &&
                         sched_getaffinity(0, sizeof(all), &all) == 0;

@@ -114,6 +114,7 @@ static void start_round(struct course *c, const struct job_offer *offers, const 
         end_by_error(c, 1, &err);
         return;
     }
+    plan.restarts = (size_t)c->n_rounds - 1;
     node_log_lines_run(c->say, c->job, &plan);
     co_closep(&c->log_claim);
     if (node_logs_make_dir(c->say, c->job, &plan, &c->log_claim, &err)) {

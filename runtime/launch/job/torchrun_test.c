@@ -1,0 +1,84 @@
+#include "runtime/launch/job/torchrun.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { ENV_MAX = 8 };
+
+/* Process 3 of 4, the second on the second of two nodes. */
+static const struct {
+    const char *what;
+    const char *inherited[ENV_MAX], *given[ENV_MAX + 4];
+    size_t local_n;
+    enum job_mode mode;
+} rows[] = {
+    {"nothing is set: as torchrun has it", {NULL},
+        {"RANK=3", "LOCAL_RANK=1", "WORLD_SIZE=4", "LOCAL_WORLD_SIZE=2", "GROUP_RANK=1",
+            "GROUP_WORLD_SIZE=2", "TORCHELASTIC_RUN_ID=a-job", "TORCHELASTIC_RESTART_COUNT=5",
+            "TORCHELASTIC_MAX_RESTARTS=3", "MASTER_ADDR=10.0.0.1", "MASTER_PORT=4000"},
+        2, JOB_MODE_COLLECTIVE},
+    {"a user's own stay", {"WORLD_SIZE=9", "MASTER_PORT=29500", "TORCHELASTIC_RUN_ID=mine"},
+        {"RANK=3", "WORLD_SIZE=9", "MASTER_ADDR=", "MASTER_PORT=29500", "TORCHELASTIC_RUN_ID=mine"},
+        2, JOB_MODE_COLLECTIVE},
+    {"no two processes get one rank", {"RANK=0", "LOCAL_RANK=0"}, {"RANK=3", "LOCAL_RANK=1"}, 2,
+        JOB_MODE_COLLECTIVE},
+    {"the only process of a node keeps the user's", {"RANK=7"}, {"RANK=7", "LOCAL_RANK=1"}, 1,
+        JOB_MODE_COLLECTIVE},
+    {"a pod's are the operator's",
+        {"RANK=1", "WORLD_SIZE=2", "PADDLE_TRAINER_ID=1", "MASTER_ADDR=10.9.0.1",
+            "MASTER_PORT=36000", "PADDLE_TRAINER_ENDPOINTS=10.9.0.1:36000,10.9.0.2:36000"},
+        {"RANK=3", "WORLD_SIZE=4", "MASTER_ADDR=10.0.0.1", "MASTER_PORT=4000"}, 1,
+        JOB_MODE_COLLECTIVE},
+    {"an outer launcher's are of its job",
+        {"RANK=1", "WORLD_SIZE=2", "PADDLE_TRAINER_ID=1", "MASTER_ADDR=fd00::1", "MASTER_PORT=5",
+            "PADDLE_MASTER=[fd00::1]:5"},
+        {"RANK=3", "WORLD_SIZE=4", "MASTER_ADDR=10.0.0.1", "MASTER_PORT=4000"}, 1,
+        JOB_MODE_COLLECTIVE},
+    {"another address is the user's, in a pod, too",
+        {"MASTER_ADDR=10.9.0.1", "MASTER_PORT=29500",
+            "PADDLE_TRAINER_ENDPOINTS=10.9.0.1:36000,10.9.0.2:36000"},
+        {"MASTER_ADDR=10.9.0.1", "MASTER_PORT=29500"}, 1, JOB_MODE_COLLECTIVE},
+    {"trainers of servers get none", {NULL}, {"RANK=", "WORLD_SIZE=", "MASTER_ADDR="}, 2,
+        JOB_MODE_PS},
+};
+
+static void a_process_gets_what_torchrun_sets(void **state) {
+    (void)state;
+    struct options o = {.number[OPTIONS_OPT_MAX_RESTART] = 3};
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        const struct job j = {.options = &o,
+            .mode = rows[i].mode,
+            .id = "a-job",
+            .n[JOB_ROLE_TRAINER] = rows[i].local_n};
+        const struct job_plan plan = {.master = (char *)"10.0.0.1:4000",
+            .node = 1,
+            .n_nodes = 2,
+            .restarts = 5,
+            .endpoints[JOB_ROLE_TRAINER] = {.n = 4}};
+        const struct job_process p = {.role = JOB_ROLE_TRAINER, .local = 1, .index = 3};
+        CO_CLEANUP(job_env_done) struct job_env env = {0};
+        job_env_inherit(&env, (char *const *)rows[i].inherited, true);
+        job_torchrun_variables(&j, &plan, &p, &env);
+        for (const char *const *want = rows[i].given; *want; want++) {
+            const size_t len = strcspn(*want, "=");
+            CO_AUTOFREE char *name = co_xstrndup(*want, len);
+            const char *value = job_env_get(&env, name);
+            const char *wanted = *want + len + 1;
+            if (strcmp(value ? value : "", wanted) != 0) {
+                fail_msg("%s: %s is '%s', expected '%s'", rows[i].what, name, value, wanted);
+            }
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_process_gets_what_torchrun_sets),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
