@@ -521,6 +521,30 @@ def test_all_start_again_when_a_worker_fails():
         assert "nodes changed, starting again" in done[i][2] and "Pod completed" in done[i][2], done[i][2]
 
 
+TORCH = """#!/bin/sh
+echo "$RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_RANK $TORCHELASTIC_RUN_ID $TORCHELASTIC_RESTART_COUNT"
+[ "$MASTER_ADDR:$MASTER_PORT" = "$PADDLE_MASTER" ] || echo "meets at $MASTER_ADDR:$MASTER_PORT"
+mkdir "first$RANK" 2>/dev/null || exec sleep 0.5
+[ "$RANK" = 0 ] && exec sleep 1000
+while [ ! -e first0 ]; do sleep 0.02; done
+exit 9
+"""
+
+
+def test_programs_for_torchrun_find_their_variables():
+    torch = script("torch.sh", TORCH)
+    done = finish(nodes(2, "--elastic_level", "1", "--job_id", "digits", torch, each=lambda i: ["--rank", str(i)]))
+    assert [d[0] for d in done] == [0, 0], done
+    for i in range(2):
+        assert log("workerlog.0", f"n{i}") == f"{i} 0 2 1 {i} digits 0\n{i} 0 2 1 {i} digits 1\n"
+
+
+def test_a_users_own_variables_for_torchrun_stay():
+    r = launch("--nproc_per_node", "2", "--log_dir=", script("torch.sh", 'echo "$RANK $MASTER_ADDR:$MASTER_PORT $WORLD_SIZE"'),
+               env={"MASTER_PORT": "29500", "WORLD_SIZE": "8", "RANK": "5"})
+    assert sorted(r.stdout.splitlines()[-2:]) == ["0 :29500 8", "1 :29500 8"], r.stdout
+
+
 def test_a_node_more_gets_everybody_new_ranks():
     master = f"127.0.0.1:{free_port()}"
     words = ["--nnodes", "1:2", "--elastic_timeout", "1", "--elastic_level", "1", "--master", master]
