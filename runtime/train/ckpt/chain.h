@@ -97,8 +97,8 @@ struct ckpt_past {
  * removes older ones of it, and what was begun before `newest` and never completed.  The past has
  * what was completed up to `restored`, and from `first` on to `newest`, if its manifest can be read
  * and has the same tables.  All others stay: they may be what somebody wants to go back to.  A full
- * one that is damaged, or cannot be read, does not count towards `keep`: each is read once for that,
- * when there is a newer one, unless this life began with it. */
+ * one that is damaged, or cannot be read, does not count towards `keep`: each is read once for
+ * that, when there is a newer one, unless this life began with it. */
 CO_MUST_CHECK int ckpt_prune(
     const char *dir, uint32_t keep, const struct ckpt_past *past, struct co_err *err);
 
