@@ -322,16 +322,15 @@ static uint64_t restored_base(const char *dir, const struct ckpt_past *past) {
     return base;
 }
 
-/* Whether all its bytes are known to be right.  They are of the newest, which was written just now,
- * and of what this life has read when it began; any other is read, but once only: it may be large.
- */
+/* Whether all its bytes are known to be right.  This life has written it, or began with it, else it
+ * is read, but once only: it may be large. */
 static bool is_whole(
     const char *dir, const struct ckpt_point *p, uint64_t base, const struct ckpt_past *past) {
     struct ckpt_read *read = past->read;
     if (ckpt_point_check(dir, p, NULL) < 0) {
         return false;
     }
-    if (p->number == past->newest->number || p->number == base) {
+    if (p->number >= past->first || p->number == base) {
         return true;
     }
     for (size_t i = 0; i < read->n; i++) {
@@ -352,15 +351,6 @@ static bool is_whole(
     return rc == 0;
 }
 
-static void forget(struct ckpt_read *read, uint64_t number) {
-    for (size_t i = 0; i < read->n; i++) {
-        if (read->all[i].number == number) {
-            read->all[i] = read->all[--read->n];
-            return;
-        }
-    }
-}
-
 int ckpt_prune(const char *dir, uint32_t keep, const struct ckpt_past *past, struct co_err *err) {
     struct ckpt_numbers have = {0};
     CO_TRY(ckpt_numbers(dir, &have, err));
@@ -377,7 +367,6 @@ int ckpt_prune(const char *dir, uint32_t keep, const struct ckpt_past *past, str
         if (goes) { /* the first error is returned; the next checkpoint tries again */
             int rc = remove_point(dir, have.all[i], first < 0 ? NULL : err);
             first = first < 0 ? first : rc;
-            forget(past->read, have.all[i]);
         }
     }
     free(have.all);

@@ -374,34 +374,6 @@ static void only_whole_ones_count(void **state) {
     }
 }
 
-/* All are of this life; the third is damaged after it was written.  What was read of those that are
- * gone is forgotten. */
-static void what_is_damaged_later_does_not_count(void **state) {
-    const char *dir = *state;
-    struct ckpt_point p = {0};
-    struct ckpt_read read = {0};
-    const struct ckpt_past past = {.newest = &p, .first = 1, .read = &read};
-    for (uint64_t n = 1; n <= 8; n++) {
-        save_all(dir, n, n, n);
-        ckpt_point_done(&p);
-        assert_int_equal(0, ckpt_point_read(dir, n, &p, NULL));
-        assert_int_equal(0, ckpt_prune(dir, 2, &past, NULL));
-        assert_string_equal(n == 3   ? "2 3 "
-                            : n == 4 ? "2 3 4 "
-                            : n == 5 ? "4 5 "
-                                     : left(dir),
-            left(dir));
-        assert_true(read.n <= 2);
-        CO_AUTOFREE char *part = ckpt_point_part(dir, n, 1);
-        if (n == 3) {
-            flip_last(part);
-        }
-    }
-    assert_string_equal("7 8 ", left(dir));
-    free(read.all);
-    ckpt_point_done(&p);
-}
-
 static void pruning_reads_nothing_twice(void **state) {
     const char *dir = *state;
     struct ckpt_point p = {0};
@@ -627,11 +599,9 @@ static void kill_at_step(void) {
 
 static bool prune_all(const char *dir, uint64_t number) {
     struct ckpt_point p = {0};
-    struct ckpt_read read = {0};
     bool ok = ckpt_point_read(dir, number, &p, NULL) == 0;
-    const struct ckpt_past past = {.newest = &p, .restored = number, .read = &read};
+    const struct ckpt_past past = {.newest = &p, .restored = number};
     ok = ok && ckpt_prune(dir, 1, &past, NULL) == 0;
-    free(read.all);
     ckpt_point_done(&p);
     return ok;
 }
@@ -711,7 +681,6 @@ int main(void) {
         CO_TEST_IN_FOLDER(only_what_is_of_this_job_is_removed),
         CO_TEST_IN_FOLDER(only_whole_ones_count),
         CO_TEST_IN_FOLDER(other_names_are_no_checkpoints),
-        CO_TEST_IN_FOLDER(what_is_damaged_later_does_not_count),
         CO_TEST_IN_FOLDER(pruning_reads_nothing_twice),
         CO_TEST_IN_FOLDER(checkpoints_of_other_tables_stay),
         CO_TEST_IN_FOLDER(what_cannot_be_read_ends_the_search),
