@@ -13,3 +13,9 @@ static inline int64_t co_now_ns(void) {
 static inline int64_t co_now_ms(void) {
     return co_now_ns() / 1000000;
 }
+
+/* The timeout of poll and its like for a wait of left_ms: 0 where nothing is left.  It is an int,
+ * of 24 days at most: a caller that may wait longer compares the clock with its deadline. */
+static inline int co_poll_ms(int64_t left_ms) {
+    return left_ms <= 0 ? 0 : left_ms < INT32_MAX ? (int)left_ms : INT32_MAX;
+}

@@ -1,6 +1,7 @@
 #include "common/loop.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -212,6 +213,14 @@ static void a_timer_of_silence_ends_in_a_process_that_is_always_late(void **stat
     assert_string_equal(tr->text, "s");
     co_timer_free(t);
     co_timer_free(tr->t2);
+}
+
+static void a_wait_of_weeks_fits_polls_timeout(void **state) {
+    (void)state;
+    assert_int_equal(co_poll_ms(-5), 0);
+    assert_int_equal(co_poll_ms(7), 7);
+    assert_int_equal(co_poll_ms((INT64_C(1) << 32) + 1), INT_MAX);
+    assert_int_equal(co_poll_ms(INT64_MAX), INT_MAX);
 }
 
 static void post_again(void *arg) {
@@ -481,6 +490,7 @@ int main(void) {
         T(delay_counts_from_the_call_not_from_the_turn),
         T(a_timer_of_silence_reads_first_after_a_stop),
         T(a_timer_of_silence_ends_in_a_process_that_is_always_late),
+        T(a_wait_of_weeks_fits_polls_timeout),
         T(posts_run_in_order_and_a_post_from_a_post_comes_later),
         T(turn_runs_posts_and_does_not_wait_when_nothing_is_armed),
         T(stop_before_run_returns_at_once_and_only_once),

@@ -332,7 +332,7 @@ static void wait_for(struct net_acceptor *a, struct pollfd *fds, int wake_fd, in
     fds[HANDED] = (struct pollfd){.fd = room ? a->handed[0] : -1, .events = POLLIN};
     fds[WAKE] = (struct pollfd){.fd = wake_fd, .events = POLLIN};
     a->full = false;
-    (void)poll(fds, FDS, (int)(wait_ms < 1 ? 1 : wait_ms));
+    (void)poll(fds, FDS, wait_ms < 1 ? 1 : co_poll_ms(wait_ms));
 }
 
 /* Returns whether wake_fd is readable. */

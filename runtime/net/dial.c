@@ -122,7 +122,7 @@ static size_t turn_talks(const struct net_auth *auth, struct net_dial *dials, st
     for (size_t i = 0; i < n; i++) {
         fds[i] = (struct pollfd){.fd = talks[i].over ? -1 : dials[i].fd, .events = POLLIN};
     }
-    (void)poll(fds, n + 1, wait_ms > 0 ? (int)wait_ms : 0);
+    (void)poll(fds, n + 1, co_poll_ms(wait_ms));
     for (size_t i = 0; i < n; i++) {
         if (fds[i].fd >= 0 && fds[i].revents) {
             ended += end_talk(&dials[i], &talks[i], read_talk(auth, &dials[i], &talks[i]));

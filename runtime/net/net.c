@@ -187,8 +187,7 @@ size_t net_connect(
     int64_t end = co_now_ms() + timeout_ms;
     size_t m = r.m, left = m, ok = 0;
     while (left > 0 && ok < n) {
-        int64_t ms = end - co_now_ms();
-        int got = poll(fds, m, ms > 0 ? (int)ms : 0);
+        int got = poll(fds, m, co_poll_ms(end - co_now_ms()));
         if (got < 0 && errno == EINTR) {
             continue;
         }

@@ -86,7 +86,7 @@ static void probe(struct peer_check *peer, size_t n, int64_t timeout_ms) {
     }
     const int64_t deadline = co_now_ms() + timeout_ms;
     int64_t left = timeout_ms;
-    while (left > 0 && waiting(fds, n) && poll(fds, n, (int)left) != 0) {
+    while (left > 0 && waiting(fds, n) && poll(fds, n, co_poll_ms(left)) != 0) {
         for (size_t i = 0; i < n; i++) {
             if (fds[i].fd >= 0 && fds[i].revents) {
                 settle(&peer[i]);

@@ -61,7 +61,7 @@ static void write_all(int fd, const char *data, size_t len) {
         if (n < 0 && errno == EAGAIN) {
             struct pollfd p = {.fd = fd, .events = POLLOUT};
             const int64_t left = deadline - co_now_ms();
-            if (left <= 0 || poll(&p, 1, (int)left) == 0) {
+            if (left <= 0 || poll(&p, 1, co_poll_ms(left)) == 0) {
                 return;
             }
         } else if (n < 0 && errno != EINTR) {

@@ -53,7 +53,11 @@ void proc_children_signal(struct proc_children *g, int signo) {
 static void set_stage(struct proc_children *g, enum child_stage stage, int64_t timer_ms) {
     g->stage = stage;
     g->deadline = co_now_ms() + timer_ms;
-    co_timer_start(g->timer, timer_ms);
+    if (stage == KILL || stage == STRAYS_KILL) { /* the kernel needs its time, as we do to see it */
+        co_timer_start_awake(g->timer, timer_ms);
+    } else {
+        co_timer_start(g->timer, timer_ms);
+    }
 }
 
 static void finish_children(struct proc_children *g, size_t n_lost) {

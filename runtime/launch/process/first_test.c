@@ -149,6 +149,19 @@ static void nobody_is_left_behind(void **state) {
     }
 }
 
+/* In milliseconds it does not fit the int that poll takes. */
+static void a_grace_of_weeks_is_one(void **state) {
+    (void)state;
+    const struct proc_first_options options = {
+        .termination_log = "/nonexistent", .grace_ms = (INT64_C(1) << 32) + 1};
+    CO_AUTOBUF struct co_buf out = CO_BUF(1 << 16);
+    static const char script[] =
+        "trap 'exit 5' USR1; sh -c 'trap \"sleep 0.3; echo left; exit\" TERM; kill -USR1 $PPID; "
+        "while :; do sleep 0.02; done' & while :; do sleep 0.02; done";
+    assert_int_equal(run(script, &options, &out), 5);
+    assert_non_null(out.data ? strstr(out.data, "left\n") : NULL);
+}
+
 static void orphans_are_reaped_while_the_program_runs(void **state) {
     (void)state;
     int out = -1;
@@ -431,6 +444,7 @@ int main(void) {
         cmocka_unit_test(signals_reach_the_whole_group),
         cmocka_unit_test(a_signal_may_be_ignored_by_the_program),
         cmocka_unit_test(nobody_is_left_behind),
+        cmocka_unit_test(a_grace_of_weeks_is_one),
         cmocka_unit_test(orphans_are_reaped_while_the_program_runs),
         cmocka_unit_test(the_program_dies_with_a_killed_first_process),
         cmocka_unit_test(ctrl_z_stops_and_fg_continues),

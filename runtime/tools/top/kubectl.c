@@ -50,7 +50,7 @@ static int listen_to(
         }
         struct pollfd p = {.fd = k->said, .events = POLLIN};
         int64_t left = deadline - co_now_ms();
-        if (left <= 0 || (poll(&p, 1, (int)left) < 0 && errno != EINTR)) {
+        if (left <= 0 || (poll(&p, 1, co_poll_ms(left)) < 0 && errno != EINTR)) {
             return co_err_set(err, CO_TIMEOUT, "kubectl has not answered in %d s", WAIT_MS / 1000);
         }
         char some[4096];

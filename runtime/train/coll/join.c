@@ -34,9 +34,8 @@ static struct coll_hello hello_of(
 }
 
 void coll_wait_fd(const struct rt_group *g, int fd, short events, int64_t end_ms) {
-    int64_t left = end_ms - co_now_ms();
     struct pollfd f[2] = {{.fd = fd, .events = events}, {.fd = g->alarm, .events = POLLIN}};
-    (void)poll(f, 2, left > 0 ? (int)left : 0);
+    (void)poll(f, 2, co_poll_ms(end_ms - co_now_ms()));
 }
 
 int coll_move_all(const struct rt_group *g, struct net_stream *s, void *data, size_t n, bool out,
