@@ -632,6 +632,19 @@ for f, name in (paddlert.Job, "servers"), (paddlert.Group, "endpoints"):
     assert [line.endswith(says) for line in out.splitlines()] == [True, True], out
 
 
+def test_a_group_that_does_not_form_says_for_whom_it_waits(python):
+    """A rank that is connected to by the others, and one that connects to them."""
+    alone = [python(f"paddlert.Group(endpoints=['127.0.0.1:{free_port()}', '127.0.0.1:{free_port()}'], rank={rank})") for rank in range(2)]
+    try:
+        lines = [p.stderr.readline() for p in alone]
+    finally:
+        for p in alone:
+            p.kill()
+            p.communicate()
+    assert 'msg="waiting for rank 1 for 10 s to form the group" rank=0' in lines[0], lines
+    assert re.search(r'msg="waiting for rank 0 \(127.0.0.1:\d+\) for 1\d s to form the group" error="connect: Connection refused" rank=1', lines[1]), lines
+
+
 def test_two_ranks_have_two_endpoints(python):
     """Otherwise each would wait for the other one for ten minutes."""
     out, = finish(python("""

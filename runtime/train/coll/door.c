@@ -8,6 +8,7 @@
  *         \-- accept ---> acceptor of B        |
  *                                  ^-----------+--- hello of B
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "common/log.h"
@@ -154,6 +155,35 @@ static void leave_list(struct coll_hall *h) {
     pthread_mutex_unlock(&d->m);
 }
 
+const char *coll_accept_missing(const struct coll_accept *a, char ret_list[COLL_LIST_BYTES]) {
+    const struct rt_group *g = a->g;
+    size_t n = 0;
+    ret_list[0] = '\0';
+    for (uint32_t r = g->rank + 1; a->lacks && r < g->size && n < COLL_LIST_BYTES - 16; r++) {
+        if (a->lacks(g, &g->peers[r])) {
+            n += (size_t)snprintf(ret_list + n, COLL_LIST_BYTES - n, "%s%u", n ? ", " : "", r);
+        }
+    }
+    return ret_list;
+}
+
+/* Until nobody is missing; logs a long wait. */
+static int accept_all(
+    const struct coll_accept *a, struct net_acceptor *acceptor, int64_t deadline_ms) {
+    int64_t begun = co_now_ms();
+    for (int64_t warn = COLL_WARN_MS;; warn *= 2) {
+        bool last = deadline_ms - begun <= warn;
+        int rc = net_acceptor_run(acceptor, a->g->alarm, last ? deadline_ms : begun + warn);
+        if (rc != CO_TIMEOUT || last) {
+            return rc;
+        }
+        char list[COLL_LIST_BYTES], text[COLL_LIST_BYTES + 80];
+        (void)snprintf(text, sizeof(text), "waiting for rank %s for %lld s to form the group",
+            coll_accept_missing(a, list), (long long)(warn / 1000));
+        co_log_warn(text, CO_I("rank", a->g->rank));
+    }
+}
+
 int coll_accept_run(const struct coll_accept *a, int64_t deadline_ms, struct co_err *err) {
     struct rt_group *g = a->g;
     struct coll_hall h = {.a = a, .auth = {&coll_protocol, g->token, g->encrypt && !a->local}};
@@ -164,7 +194,7 @@ int coll_accept_run(const struct coll_accept *a, int64_t deadline_ms, struct co_
     if (!a->local) {
         enter_list(&h);
     }
-    int rc = net_acceptor_run(h.acceptor, g->alarm, deadline_ms);
+    int rc = accept_all(a, h.acceptor, deadline_ms);
     if (!a->local) {
         leave_list(&h);
     }

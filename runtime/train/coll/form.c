@@ -119,23 +119,15 @@ static bool lacks_memory(const struct rt_group *g, const struct coll_peer *p) {
 }
 
 /* Accepts the missing connections; after a timeout the error lists the ranks that did not come. */
-static int accept_missing(struct rt_group *g, const struct coll_accept *a,
-    bool (*lacks)(const struct rt_group *g, const struct coll_peer *p), int64_t deadline,
-    struct co_err *err) {
+static int accept_missing(const struct coll_accept *a, int64_t deadline, struct co_err *err) {
     int64_t begun = co_now_ms();
     int rc = coll_accept_run(a, deadline, err);
     if (rc != CO_TIMEOUT) {
         return rc;
     }
-    char list[200] = "";
-    size_t n = 0;
-    for (uint32_t r = g->rank + 1; r < g->size && n < sizeof(list) - 16; r++) {
-        if (lacks(g, &g->peers[r])) {
-            n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%u", n ? ", " : "", r);
-        }
-    }
-    return co_err_set(err, CO_TIMEOUT, "rank %s of %u has not come within %lld ms", list, g->size,
-        (long long)(deadline - begun));
+    char list[COLL_LIST_BYTES];
+    return co_err_set(err, CO_TIMEOUT, "rank %s of %u has not come within %lld ms",
+        coll_accept_missing(a, list), a->g->size, (long long)(deadline - begun));
 }
 
 static int connect_control(struct rt_group *g, int64_t deadline, struct co_err *err) {
@@ -143,9 +135,13 @@ static int connect_control(struct rt_group *g, int64_t deadline, struct co_err *
         CO_TRY(coll_join(g, r, COLL_FOR_CONTROL, 0, NULL, 0, deadline, &g->peers[r].control, err));
     }
     g->missing = g->size - 1 - g->rank;
-    struct coll_accept a = {
-        .g = g, .fd = g->door->fd, .missing = &g->missing, .look = look_rank, .take = take_rank};
-    return accept_missing(g, &a, lacks_control, deadline, err);
+    struct coll_accept a = {.g = g,
+        .fd = g->door->fd,
+        .missing = &g->missing,
+        .look = look_rank,
+        .take = take_rank,
+        .lacks = lacks_control};
+    return accept_missing(&a, deadline, err);
 }
 
 static int connect_lanes(struct rt_group *g, int64_t deadline, struct co_err *err) {
@@ -162,9 +158,13 @@ static int connect_lanes(struct rt_group *g, int64_t deadline, struct co_err *er
         }
     }
     g->missing = wanted > g->lanes_here ? wanted - g->lanes_here : 0;
-    struct coll_accept a = {
-        .g = g, .fd = g->door->fd, .missing = &g->missing, .look = look_rank, .take = take_rank};
-    return accept_missing(g, &a, lacks_lanes, deadline, err);
+    struct coll_accept a = {.g = g,
+        .fd = g->door->fd,
+        .missing = &g->missing,
+        .look = look_rank,
+        .take = take_rank,
+        .lacks = lacks_lanes};
+    return accept_missing(&a, deadline, err);
 }
 
 /* ---- memory ---- */
@@ -253,8 +253,9 @@ static int give_memory(struct rt_group *g, int64_t deadline, struct co_err *err)
         .local = true,
         .missing = &g->missing,
         .look = look_member,
-        .take = take_member};
-    CO_TRY(accept_missing(g, &a, lacks_memory, deadline, err));
+        .take = take_member,
+        .lacks = lacks_memory};
+    CO_TRY(accept_missing(&a, deadline, err));
     return coll_shm_map(&g->shm, memory, err);
 }
 

@@ -3,11 +3,13 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/log.h"
 #include "runtime/net/dial.h"
 #include "runtime/net/net.h"
 #include "runtime/train/coll/address.h"
@@ -112,12 +114,20 @@ static int connect_unix(const struct rt_group *g, const struct sockaddr_un *a, s
     return 0;
 }
 
+static void warn_of(
+    const struct rt_group *g, uint32_t to, int64_t waited_ms, const struct co_err *why) {
+    char text[320];
+    (void)snprintf(text, sizeof(text), "waiting for rank %u (%.200s) for %lld s to form the group",
+        to, g->endpoints[to], (long long)(waited_ms / 1000));
+    co_log_warn(text, CO_S("error", co_err_text(why)), CO_I("rank", g->rank));
+}
+
 int coll_join(struct rt_group *g, uint32_t to, enum coll_purpose purpose, uint8_t lane,
     const struct sockaddr_un *address, size_t address_bytes, int64_t deadline_ms,
     struct net_stream *ret, struct co_err *err) {
     const struct net_auth auth = {&coll_protocol, g->token, g->encrypt && !address};
     const struct coll_hello hello = hello_of(g, to, purpose, lane);
-    int64_t again = AGAIN_MS;
+    int64_t again = AGAIN_MS, begun = co_now_ms(), warn = COLL_WARN_MS;
     struct co_err why = {0};
     bool by_name = false, was_refused = false; /* why is a refusal */
     for (;;) {
@@ -128,6 +138,10 @@ int coll_join(struct rt_group *g, uint32_t to, enum coll_purpose purpose, uint8_
         if (now >= deadline_ms) {
             return co_err_set(err, CO_TIMEOUT, "rank %u at \"%.200s\" cannot be reached: %s", to,
                 g->endpoints[to], co_err_text(&why));
+        }
+        if (now - begun >= warn) {
+            warn_of(g, to, now - begun, &why);
+            warn *= 2;
         }
         int64_t end = now + ATTEMPT_MS < deadline_ms ? now + ATTEMPT_MS : deadline_ms;
         struct net_dial d = {.fd = -1};

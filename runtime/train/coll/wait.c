@@ -26,8 +26,7 @@ enum {
      * the same call; then after twice the time, and so on, but at least every AGREE_MAX_MS. */
     AGREE_MS = 10,
     AGREE_MAX_MS = 500,
-    WARN_MS = 10 * 1000, /* when it logs for whom it waits; then after twice the time */
-    NAMED_MAX = 4,       /* ranks that a message names */
+    NAMED_MAX = 4, /* ranks that a message names */
     NAMES_BYTES = 320,
 };
 
@@ -237,7 +236,7 @@ void coll_patience_turn(struct rt_group *g, struct coll_patience *p, uint32_t ra
         p->agree_ms = waited + (waited < AGREE_MAX_MS ? waited : AGREE_MAX_MS);
         coll_monitor_ask(g, p->uncounted ? NULL : p->call, rank);
     }
-    next = p->warn_ms ? p->warn_ms : WARN_MS;
+    next = p->warn_ms ? p->warn_ms : COLL_WARN_MS;
     if (waited >= next && surveyed(g, p, p->checked_ms)) {
         p->survey_ms = 0;
         p->warn_ms = 2 * next;
