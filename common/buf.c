@@ -170,7 +170,7 @@ int co_file_aside(
             return 0;
         }
         if (errno != EEXIST || n == ASIDE_MAX) {
-            return co_err_errno(err, errno, "cannot create '%s'", path);
+            return co_err_errno(err, errno, "cannot create \"%s\"", path);
         }
     }
 }

@@ -13,8 +13,8 @@ int co_pairs_once(const char *list, struct co_err *err) {
         size_t n = strcspn(a, "=,");
         for (const char *b = next_of(a); b && n > 0; b = next_of(b)) {
             if (strcspn(b, "=,") == n && memcmp(a, b, n) == 0) {
-                return co_err_set(
-                    err, CO_INVALID, "'%.*s' is twice in '%.80s'", n < 40 ? (int)n : 40, a, list);
+                return co_err_set(err, CO_INVALID, "\"%.*s\" is twice in \"%.80s\"",
+                    n < 40 ? (int)n : 40, a, list);
             }
         }
     }

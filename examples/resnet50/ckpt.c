@@ -53,7 +53,7 @@ static int names_list(const char *dir, struct names *ret, struct co_err *err) {
         (void)closedir(d);
     }
     if (failed) {
-        return co_err_errno(err, failed, "cannot list '%s'", dir);
+        return co_err_errno(err, failed, "cannot list \"%s\"", dir);
     }
     qsort(list.names, list.n, NAME_MAX_, newest_first);
     *ret = list;
@@ -289,7 +289,7 @@ int rn_ckpt_load(const char *dir, const struct rn_ckpt *c, struct rn_progress *r
     if (rc < 0) {
         return rc;
     }
-    rc = co_err_set(&cause, CO_NOTFOUND, "no checkpoint in '%s'", dir);
+    rc = co_err_set(&cause, CO_NOTFOUND, "no checkpoint in \"%s\"", dir);
     for (size_t i = 0; (rc == CO_NOTFOUND || rc == CO_DAMAGED) && i < list.n; i++) {
         CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, list.names[i]);
         struct co_err why = {0};

@@ -278,7 +278,7 @@ static int find_of(const struct kube_config_set *set, const struct kube_entry *c
     int rc = find_entry(set, section, field, name, ret, err);
     if (rc == CO_NOTFOUND) {
         rc = CO_INVALID;
-        (void)kube_entry_err(context, err, rc, "%s: '%s' is not in %s", field, name, section);
+        (void)kube_entry_err(context, err, rc, "%s: \"%s\" is not in %s", field, name, section);
     }
     return rc;
 }
@@ -312,12 +312,12 @@ int kube_config_set_resolve(struct kube_config_set *set, const char *context,
     int rc = find_entry(set, "contexts", "context", context, &entry, err);
     if (rc == CO_NOTFOUND) {
         const char *path = set->n_files ? set->files[0].path : "kubeconfig";
-        return co_err_set(err, CO_INVALID, "%s: %s: '%s' is not in contexts", path,
+        return co_err_set(err, CO_INVALID, "%s: %s: \"%s\" is not in contexts", path,
             chosen ? "--context" : "current-context", context);
     }
     CO_TRY(rc);
     CO_TRY(resolve_context(set, &entry, cfg, err));
-    cfg->source = co_xasprintf("%s: context '%s'", entry.path, context);
+    cfg->source = co_xasprintf("%s: context \"%s\"", entry.path, context);
     cfg->ns = cfg->ns ? cfg->ns : co_xstrdup("default");
     *ret = co_steal_ptr(cfg);
     return 0;

@@ -11,7 +11,7 @@ int kube_entry_err(const struct kube_entry *e, struct co_err *err, int code, con
     va_start(ap, fmt);
     co_err_setv(err, code, fmt, ap);
     va_end(ap);
-    co_err_wrap(err, "%s: %s[%zu] '%s'", e->path, e->section, e->index, e->name);
+    co_err_wrap(err, "%s: %s[%zu] \"%s\"", e->path, e->section, e->index, e->name);
     return code;
 }
 

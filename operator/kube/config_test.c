@@ -95,7 +95,7 @@ static void current_context(void **state) {
     assert_string_equal(cfg->key, pem);
     assert_string_equal(cfg->tls_server_name, "api.example");
     assert_string_equal(cfg->proxy_url, "socks5://proxy:1080");
-    assert_string_equal(cfg->source, "/k/one: context 'dev'");
+    assert_string_equal(cfg->source, "/k/one: context \"dev\"");
     assert_false(cfg->insecure);
 }
 
@@ -157,57 +157,58 @@ static void errors_name_file_field_and_cause(void **state) {
         const char *message;
     } rows[] = {
         {"server: 'https://h'", "client-key-data: '%%'", CO_INVALID,
-            "/k/one: users[1] 'dev': client-key-data: not base64"},
+            "/k/one: users[1] \"dev\": client-key-data: not base64"},
         {"server: 'https://h'", "client-key-data: aGVsbG8=", CO_INVALID,
-            "/k/one: users[1] 'dev': client-key-data: not PEM text"},
+            "/k/one: users[1] \"dev\": client-key-data: not PEM text"},
         {"server: 'https://h'", "client-key: text", CO_INVALID,
-            "/k/one: users[1] 'dev': client-key: /k/text: not PEM text"},
+            "/k/one: users[1] \"dev\": client-key: /k/text: not PEM text"},
         {"server: 'https://h'", "client-certificate: gone", CO_NOTFOUND,
-            "/k/one: users[1] 'dev': client-certificate: /k/gone: No such file or directory"},
+            "/k/one: users[1] \"dev\": client-certificate: /k/gone: No such file or directory"},
         {"server: 'https://h'", "client-certificate: x.pem", CO_INVALID,
-            "/k/one: users[1] 'dev': client-certificate: given without client-key"},
+            "/k/one: users[1] \"dev\": client-certificate: given without client-key"},
         {"server: 'https://h'", "token: 5", CO_INVALID,
-            "/k/one: users[1] 'dev': token: not a string"},
+            "/k/one: users[1] \"dev\": token: not a string"},
         {"server: 'https://h'", "token: \"a\\nX-Evil: 1\"", CO_INVALID,
-            "/k/one: users[1] 'dev': token: holds a control character"},
+            "/k/one: users[1] \"dev\": token: holds a control character"},
         {"server: 'https://h'", "as: root", CO_UNSUPPORTED,
-            "/k/one: users[1] 'dev': as: impersonation is not supported"},
+            "/k/one: users[1] \"dev\": as: impersonation is not supported"},
         {"server: 'https://h'", "auth-provider: {name: gcp}", CO_UNSUPPORTED,
-            "/k/one: users[1] 'dev': auth-provider: was removed from Kubernetes 1.26; use an exec "
+            "/k/one: users[1] \"dev\": auth-provider: was removed from Kubernetes 1.26; use an "
+            "exec "
             "credential plugin"},
-        {"", "", CO_INVALID, "/k/one: clusters[0] 'c': server: missing"},
+        {"", "", CO_INVALID, "/k/one: clusters[0] \"c\": server: missing"},
         {"server: 'ftp://h'", "", CO_INVALID,
-            "/k/one: clusters[0] 'c': server: \"ftp://h\", expected https://host:port"},
+            "/k/one: clusters[0] \"c\": server: \"ftp://h\", expected https://host:port"},
         {"server: 'https://'", "", CO_INVALID,
-            "/k/one: clusters[0] 'c': server: \"https://\", expected https://host:port"},
+            "/k/one: clusters[0] \"c\": server: \"https://\", expected https://host:port"},
         {"server: 'https://me:word@h'", "", CO_INVALID,
-            "/k/one: clusters[0] 'c': server: \"@h\", expected https://host:port"},
+            "/k/one: clusters[0] \"c\": server: \"@h\", expected https://host:port"},
         {"server: 'https://h', proxy-url: 'me:word@h:1'", "", CO_INVALID,
-            "/k/one: clusters[0] 'c': proxy-url: \"@h:1\", expected http://, https:// or "
+            "/k/one: clusters[0] \"c\": proxy-url: \"@h:1\", expected http://, https:// or "
             "socks5://"},
         {"server: 'https://h', proxy-url: 'h:1'", "", CO_INVALID,
-            "/k/one: clusters[0] 'c': proxy-url: \"h:1\", expected http://, https:// or "
+            "/k/one: clusters[0] \"c\": proxy-url: \"h:1\", expected http://, https:// or "
             "socks5://"},
         {"server: 'https://h', insecure-skip-tls-verify: 'yes'", "", CO_INVALID,
-            "/k/one: clusters[0] 'c': insecure-skip-tls-verify: not true or false"},
+            "/k/one: clusters[0] \"c\": insecure-skip-tls-verify: not true or false"},
         {"server: 'https://h', insecure-skip-tls-verify: true, certificate-authority: x.pem", "",
             CO_INVALID,
-            "/k/one: clusters[0] 'c': insecure-skip-tls-verify: true together with "
+            "/k/one: clusters[0] \"c\": insecure-skip-tls-verify: true together with "
             "certificate-authority; choose one"},
         {"server: 'https://h'", "exec: {command: x}", CO_UNSUPPORTED,
-            "/k/one: users[1] 'dev': exec.apiVersion: \"\", expected "
+            "/k/one: users[1] \"dev\": exec.apiVersion: \"\", expected "
             "client.authentication.k8s.io/v1 or client.authentication.k8s.io/v1beta1"},
         {"server: 'https://h'", "exec: {apiVersion: client.authentication.k8s.io/v1}", CO_INVALID,
-            "/k/one: users[1] 'dev': exec.command: missing"},
+            "/k/one: users[1] \"dev\": exec.command: missing"},
         {"server: 'https://h'",
             "exec: {apiVersion: client.authentication.k8s.io/v1, command: x, interactiveMode: "
             "Always}",
             CO_UNSUPPORTED,
-            "/k/one: users[1] 'dev': exec.interactiveMode: Always needs a terminal, which this "
+            "/k/one: users[1] \"dev\": exec.interactiveMode: Always needs a terminal, which this "
             "program does not have"},
         {"server: 'https://h'",
             "exec: {apiVersion: client.authentication.k8s.io/v1, command: x, args: [1]}",
-            CO_INVALID, "/k/one: users[1] 'dev': exec.args[0]: expected a string"},
+            CO_INVALID, "/k/one: users[1] \"dev\": exec.args[0]: expected a string"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct co_err err = {0};
@@ -224,16 +225,16 @@ static void errors_of_the_whole_file(void **state) {
         {"", NULL,
             "/k/one: current-context: missing; choose one with --context or kubectl config "
             "use-context"},
-        {"current-context: x", NULL, "/k/one: current-context: 'x' is not in contexts"},
-        {"current-context: x", "y", "/k/one: --context: 'y' is not in contexts"},
+        {"current-context: x", NULL, "/k/one: current-context: \"x\" is not in contexts"},
+        {"current-context: x", "y", "/k/one: --context: \"y\" is not in contexts"},
         {"[]", NULL, "/k/one: not a kubeconfig"},
         {"kind: Pod", NULL, "/k/one: kind: \"Pod\", expected Config"},
         {"contexts: {}", "x", "/k/one: contexts: not a list"},
         {"contexts: [{}]", "x", "/k/one: contexts[0]: no name"},
-        {"contexts: [{name: x, context: 5}]", "x", "/k/one: contexts[0] 'x': context: not a map"},
-        {"contexts: [{name: x}]", "x", "/k/one: contexts[0] 'x': cluster: missing"},
+        {"contexts: [{name: x, context: 5}]", "x", "/k/one: contexts[0] \"x\": context: not a map"},
+        {"contexts: [{name: x}]", "x", "/k/one: contexts[0] \"x\": cluster: missing"},
         {"contexts: [{name: x, context: {cluster: c}}]", "x",
-            "/k/one: contexts[0] 'x': cluster: 'c' is not in clusters"},
+            "/k/one: contexts[0] \"x\": cluster: \"c\" is not in clusters"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_CLEANUP(kube_config_freep) struct kube_config *cfg = NULL;

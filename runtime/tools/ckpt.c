@@ -170,7 +170,7 @@ static int run_ls(const struct ckpt_arguments *w) {
         return fail("ls", &err);
     }
     if (have.n == 0 && !has_name(saved)) {
-        co_err_set(&err, CO_NOTFOUND, "no checkpoint in '%s'", w->path);
+        co_err_set(&err, CO_NOTFOUND, "no checkpoint in \"%s\"", w->path);
         return fail("ls", &err);
     }
     list_row("checkpoint", "kind", "step", "size", "age", "state");
@@ -186,7 +186,7 @@ static int run_ls(const struct ckpt_arguments *w) {
 
 static void show_head(const struct inspect_view *v) {
     if (v->saved) {
-        (void)printf("saved by rt_save, in '%s'\n", v->path);
+        (void)printf("saved by rt_save, in \"%s\"\n", v->path);
         return;
     }
     const struct ckpt_point *p = &v->chain->points[v->chain->n - 1];
@@ -253,8 +253,9 @@ static int show_table(const struct inspect_view *v, uint32_t table, const struct
 static int find_table(
     const struct inspect_view *v, const char *name, int *ret, struct co_err *err) {
     *ret = name ? inspect_view_find(v, name) : -1;
-    return name && *ret < 0 ? co_err_set(err, CO_NOTFOUND, "'%s' has no table '%s'", v->path, name)
-                            : 0;
+    return name && *ret < 0
+               ? co_err_set(err, CO_NOTFOUND, "\"%s\" has no table \"%s\"", v->path, name)
+               : 0;
 }
 
 static int run_show(const struct ckpt_arguments *w) {
@@ -297,7 +298,7 @@ static int verify_saved(const char *dir) {
     for (uint32_t i = 0; i < ckpt_tables(c); i++) {
         CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, ckpt_table(c, i)->file);
         int rc = inspect_view_table_check(ckpt_table(c, i), &err);
-        rc = rc < 0 ? co_err_wrap(&err, "'%s'", path) : ckpt_verify_table(c, i, &err);
+        rc = rc < 0 ? co_err_wrap(&err, "\"%s\"", path) : ckpt_verify_table(c, i, &err);
         code = worse(code, verified(rc, &err, path));
     }
     return code;
@@ -321,7 +322,7 @@ static int verify_point(const char *dir, uint64_t number, bool newest) {
     int code = 0;
     for (uint32_t i = 0; i < p.n_tables; i++) {
         if (inspect_view_table_check(&p.tables[i], &err) < 0) {
-            code = worse(code, verified(co_err_wrap(&err, "'%s'", at), &err, at));
+            code = worse(code, verified(co_err_wrap(&err, "\"%s\"", at), &err, at));
         }
     }
     for (uint32_t i = 0; i < p.n_parts; i++) {
@@ -349,7 +350,7 @@ static int run_verify(const struct ckpt_arguments *w) {
     CO_AUTOFREE uint64_t *numbers = have.all;
     bool there = has_name(saved);
     if (have.n == 0 && !there) {
-        co_err_set(&err, CO_NOTFOUND, "no checkpoint in '%s'", dir);
+        co_err_set(&err, CO_NOTFOUND, "no checkpoint in \"%s\"", dir);
         return fail("verify", &err);
     }
     int code = there ? verify_saved(dir) : 0;
@@ -367,7 +368,7 @@ static int diff_table(const struct inspect_view *a, uint32_t i, const struct ins
     struct inspect_diff d;
     int at = inspect_view_find(b, t->name);
     if (at < 0) {
-        (void)printf("%-20s only in '%s'\n", t->name, a->path);
+        (void)printf("%-20s only in \"%s\"\n", t->name, a->path);
         *ret_differs = true;
         return 0;
     }
@@ -400,7 +401,7 @@ static int run_diff(const struct ckpt_arguments *w) {
     for (uint32_t i = 0; i < inspect_view_tables(b) && rc == 0 && only < 0; i++) {
         const char *name = inspect_view_table(b, i)->name;
         if (inspect_view_find(a, name) < 0) {
-            (void)printf("%-20s only in '%s'\n", name, b->path);
+            (void)printf("%-20s only in \"%s\"\n", name, b->path);
             differs = true;
         }
     }

@@ -91,7 +91,7 @@ def test_a_killed_server_comes_back_and_the_job_completes(space):
     """Both go back to the checkpoint: the one that was killed, and the one that was not."""
     job = create(space, "checkpoints.yaml")
     space.wait_running(f"{job}-worker-0")
-    space.wait_said(f"{job}-worker-0", "checkpoint 2 .* in '/checkpoints/")
+    space.wait_said(f"{job}-worker-0", 'checkpoint 2 .* in "/checkpoints/')
     victim = space.wait_running(f"{job}-ps-1")
     space.c.kill(victim)
     space.wait_completed(job, 110)

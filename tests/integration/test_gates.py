@@ -97,6 +97,7 @@ def test_a_tree_in_order_passes(plant, gate):
     ("banned", {"app/a_test.c": "\nusleep(1);\n"}, "app/a_test.c:2: usleep(1);: waits for a time, not for an event"),
     ("banned", {"app/a_test.c": "alarm(3);\n"}, "ends a test on a slow machine"),
     ("banned", {"app/a.c": 'x = getenv("PADDLE_PORT");\n'}, "common/contract_env.h"),
+    ("banned", {"app/a.c": "x(\"table '%s'\", a);\n"}, "a message has what a user wrote in double quotes"),
     ("banned", {"app/a.c": "exit(1);\n"}, "app/a.c:1: exit(1);: ends the process of whoever calls"),
     ("early", {"common/a.c": "\n    r = r ? r : b();\n"}, "common/a.c:2: r = r ? r :: return early, CO_TRY(call)"),
     ("early", {"common/a.c": "rc = rc < 0 ? rc\n             : b();\n"}, "common/a.c:1: rc = rc < 0 ? rc :: return early"),

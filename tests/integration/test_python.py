@@ -208,7 +208,7 @@ for _ in range(5):
     except paddlert.Error as e:
         print(type(e).__name__, e)
 """))
-    assert out.count(f"cannot list '{tmp_path}/file'") == 5, out
+    assert out.count(f'cannot list "{tmp_path}/file"') == 5, out
 
 
 def test_a_server_on_a_thread_can_be_stopped(python):
@@ -1090,7 +1090,7 @@ for sparse, name in ((paddlert.Sparse("e", 4), "dense"), (paddlert.Sparse("f", 2
         print(e, p.b.values)
 """))
     assert out.splitlines() == ["push to table 'dense' got shows or clicks, but it is dense: they count rows",
-                                "table 'e' in ck has rows of 2, expected the model's rows of 4 [9.]", "the model has no table 'f' [9.]",
+                                "table 'e' in ck has rows of 2, expected the model's rows of 4 [9.]", 'the model has no table "f" [9.]',
                                 "table 'e' in ck has rows of 2, expected the model's 5 values [9.]"]
 
 

@@ -275,4 +275,4 @@ def test_a_port_that_is_taken_costs_the_metrics_alone(tmp_path):
                                    "PADDLERT_TENSORBOARD": "/proc/none"}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "PADDLERT_METRICS: metrics: " in done.stderr and "continuing without it" in done.stderr
-    assert "PADDLERT_TENSORBOARD: cannot make '/proc/none'" in done.stderr
+    assert "PADDLERT_TENSORBOARD: cannot make \"/proc/none\"" in done.stderr

@@ -144,7 +144,7 @@ int inspect_view_diff(const struct inspect_view *a, uint32_t table_a, const stru
     if (x.table->sparse != y.table->sparse ||
         (x.table->sparse ? x.table->dim != y.table->dim : x.table->size != y.table->size)) {
         return co_err_set(
-            err, CO_INVALID, "table '%s' has another shape in '%s'", x.table->name, b->path);
+            err, CO_INVALID, "table \"%s\" has another shape in \"%s\"", x.table->name, b->path);
     }
     return x.table->sparse ? diff_sparse(&x, &y, ret, err) : diff_dense(&x, &y, ret, err);
 }

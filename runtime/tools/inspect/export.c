@@ -136,7 +136,7 @@ static int walk_rows(struct table_export *j, rows_fn *take, struct co_err *err) 
     CO_TRY(inspect_view_sparse(j->view, j->index, (struct inspect_view_share){0},
         j->what->one ? take_one : take_all, &to, err));
     if (j->what->one && j->n == 0) {
-        return co_err_set(err, CO_NOTFOUND, "'%s', table '%s': no row of id %" PRIu64,
+        return co_err_set(err, CO_NOTFOUND, "\"%s\", table \"%s\": no row of id %" PRIu64,
             j->view->path, j->table->name, j->what->key);
     }
     return 0;
@@ -192,12 +192,12 @@ static int dense_range(
     const struct table_export *j, uint64_t *ret_from, uint64_t *ret_n, struct co_err *err) {
     const struct ckpt_table *t = j->table;
     if (t->size >> VALUES_MAX_LOG2 > 0) {
-        return co_err_set(err, CO_INVALID, "'%s', table '%s': %" PRIu64 " values cannot be",
+        return co_err_set(err, CO_INVALID, "\"%s\", table \"%s\": %" PRIu64 " values cannot be",
             j->view->path, t->name, t->size);
     }
     if (j->what->one && j->what->key >= t->size) {
         return co_err_set(err, CO_NOTFOUND,
-            "'%s', table '%s' has %" PRIu64 " values, none at %" PRIu64, j->view->path, t->name,
+            "\"%s\", table \"%s\" has %" PRIu64 " values, none at %" PRIu64, j->view->path, t->name,
             t->size, j->what->key);
     }
     *ret_from = j->what->one ? j->what->key : 0;
@@ -329,11 +329,12 @@ static int print_to(const struct inspect_view *v, struct inspect_export *what, i
     CO_CLEANUP(drop_file) FILE *to = fdopen(fd_own, "we");
     if (!to) {
         co_close(fd_own);
-        return co_err_errno(err, errno, "cannot make '%s'", path);
+        return co_err_errno(err, errno, "cannot make \"%s\"", path);
     }
     CO_TRY(inspect_view_print(v, what, to, err)); /* which flushes it */
     CO_TRY(ckpt_disk_sync(fileno(to), path, err));
-    return fclose(co_steal_ptr(to)) == 0 ? 0 : co_err_errno(err, errno, "cannot write '%s'", path);
+    return fclose(co_steal_ptr(to)) == 0 ? 0
+                                         : co_err_errno(err, errno, "cannot write \"%s\"", path);
 }
 
 static int export_text(const struct inspect_view *v, struct inspect_export *what, const char *file,
@@ -355,7 +356,7 @@ int inspect_view_export(const struct inspect_view *v, struct inspect_export *wha
     struct co_err *err) {
     bool arrays = ends_with(file, ".npz") || ends_with(file, ".npy");
     if (what->table < 0 && !ends_with(file, ".npz")) {
-        return co_err_set(err, CO_INVALID, "'%s' holds one table: which one?", file);
+        return co_err_set(err, CO_INVALID, "\"%s\" holds one table: which one?", file);
     }
     what->items = 0;
     return arrays ? export_arrays(v, what, file, err) : export_text(v, what, file, err);

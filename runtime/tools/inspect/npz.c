@@ -51,7 +51,7 @@ static int put(
     for (const char *p = data; len > 0;) {
         ssize_t n = pwrite(z->fd, p, len, (off_t)at);
         if (n < 0 && errno != EINTR) {
-            return co_err_errno(err, errno, "cannot write '%s'", z->aside);
+            return co_err_errno(err, errno, "cannot write \"%s\"", z->aside);
         }
         size_t k = n > 0 ? (size_t)n : 0;
         p += k;
@@ -98,11 +98,11 @@ int inspect_npz_add(struct inspect_npz *z, const char *name, const char *descr, 
     size_t len = npy_header(header, descr, rows, columns);
     if (z->n == (z->single ? 1 : INSPECT_NPZ_ARRAYS_MAX) || len == 0 ||
         snprintf(a->name, sizeof(a->name), "%s.npy", name) >= (int)sizeof(a->name)) {
-        return co_err_set(err, CO_INVALID, "'%s': no room for the array '%s'", z->path, name);
+        return co_err_set(err, CO_INVALID, "\"%s\": no room for the array \"%s\"", z->path, name);
     }
     uint64_t bytes = co_size_mul(co_size_mul(rows, item_bytes), columns ? columns : 1);
     if (bytes > INT64_MAX / 2 || z->end > INT64_MAX / 2) {
-        return co_err_set(err, CO_INVALID, "'%s': the array '%s' is too large", z->path, name);
+        return co_err_set(err, CO_INVALID, "\"%s\": the array \"%s\" is too large", z->path, name);
     }
     a->local = z->end;
     a->begin = z->end + (z->single ? 0 : LOCAL + strlen(a->name) + LOCAL_EXTRA);
@@ -116,7 +116,7 @@ int inspect_npz_write(struct inspect_npz *z, uint32_t index, uint64_t at, const 
     size_t len, struct co_err *err) {
     const struct array *a = &z->arrays[index];
     if (at > a->end - a->data || len > a->end - a->data - at) {
-        return co_err_set(err, CO_INTERNAL, "'%s': more than '%s' has", z->path, a->name);
+        return co_err_set(err, CO_INTERNAL, "\"%s\": more than \"%s\" has", z->path, a->name);
     }
     return put(z, a->data + at, data, len, err);
 }
@@ -131,7 +131,7 @@ static int checksum(
         size_t want = a->end - at < COPY ? (size_t)(a->end - at) : COPY;
         ssize_t n = pread(z->fd, piece, want, (off_t)at);
         if (n < 0 && errno != EINTR) {
-            return co_err_errno(err, errno, "cannot read '%s'", z->aside);
+            return co_err_errno(err, errno, "cannot read \"%s\"", z->aside);
         }
         size_t got = n > 0 ? (size_t)n : 0;
         if (n == 0) { /* behind the last byte that was written: zeros */
@@ -222,7 +222,7 @@ int inspect_npz_finish(struct inspect_npz *z, struct co_err *err) {
     if (!z->single) {
         CO_TRY(finish_archive(z, err));
     } else if (ftruncate(z->fd, (off_t)z->end) < 0) {
-        return co_err_errno(err, errno, "cannot write '%s'", z->aside);
+        return co_err_errno(err, errno, "cannot write \"%s\"", z->aside);
     }
     CO_TRY(ckpt_disk_sync(z->fd, z->aside, err));
     CO_TRY(ckpt_disk_rename(z->aside, z->path, err));

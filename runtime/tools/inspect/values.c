@@ -47,7 +47,7 @@ static int take_chunk(
     uint64_t floats = co_size_add(co_size_mul(c->items, 1 + w->planes), w->scalars);
     if (c->bytes != co_size_mul(floats, sizeof(float))) { /* the rule is not that of the state */
         return co_err_set(err, CO_DAMAGED,
-            "'%s', table '%s': %u values of optimizer '%s' have %u bytes", w->view->path,
+            "\"%s\", table \"%s\": %u values of optimizer \"%s\" have %u bytes", w->view->path,
             w->table->name, c->items, w->table->optimizer, c->bytes);
     }
     size_t plane = co_size_mul(c->items, sizeof(float));
@@ -64,7 +64,7 @@ static int read_chain(struct window *w, uint32_t table, struct co_err *err) {
     struct optim optim;
     int rc = optim_parse(w->table->optimizer, &optim, err);
     if (rc < 0) {
-        return co_err_wrap(err, "'%s', table '%s'", w->view->path, w->table->name);
+        return co_err_wrap(err, "\"%s\", table \"%s\"", w->view->path, w->table->name);
     }
     w->planes = optim.rule->planes;
     w->scalars = optim.rule->scalars;

@@ -110,7 +110,7 @@ static int check_table(const struct ckpt_table *t, struct co_err *err) {
     uint64_t state = optim_state_floats(&optim, t->sparse ? t->dim : t->size);
     if (t->sparse ? t->state < state : t->state != state) {
         return co_err_set(err, CO_INVALID,
-            "optimizer '%s' with %" PRIu64 " floats of state, expected %s%" PRIu64, t->optimizer,
+            "optimizer \"%s\" with %" PRIu64 " floats of state, expected %s%" PRIu64, t->optimizer,
             t->state, t->sparse ? "at least " : "", state);
     }
     return 0;
@@ -118,7 +118,7 @@ static int check_table(const struct ckpt_table *t, struct co_err *err) {
 
 /* Verifies what the files' checksums cannot: that a load could take such a table. */
 int inspect_view_table_check(const struct ckpt_table *t, struct co_err *err) {
-    return check_table(t, err) < 0 ? co_err_wrap(err, "table '%s'", t->name) : 0;
+    return check_table(t, err) < 0 ? co_err_wrap(err, "table \"%s\"", t->name) : 0;
 }
 
 /* ---- chunks of a chain ---- */

@@ -46,7 +46,7 @@ int ckpt_numbers(const char *dir, struct ckpt_numbers *ret, struct co_err *err) 
         return ckpt_disk_unread(err, failed, dir);
     }
     if (failed != 0 && failed != ENOENT) {
-        return co_err_errno(err, failed, "cannot list '%s'", dir);
+        return co_err_errno(err, failed, "cannot list \"%s\"", dir);
     }
     failed = 0;
     for (struct dirent *e = d ? next_entry(d) : NULL; e; e = next_entry(d)) {
@@ -62,7 +62,7 @@ int ckpt_numbers(const char *dir, struct ckpt_numbers *ret, struct co_err *err) 
     }
     if (failed) {
         free(have.all);
-        return co_err_errno(err, failed, "cannot list '%s'", dir);
+        return co_err_errno(err, failed, "cannot list \"%s\"", dir);
     }
     if (have.n > 1) {
         qsort(have.all, have.n, sizeof(*have.all), compare_down);
@@ -156,7 +156,7 @@ int ckpt_chain_open(const char *dir, uint64_t number, struct ckpt_chain **ret, s
     if (rc < 0) {
         return rc == CO_NOTFOUND && c->n == 0
                    ? rc
-                   : co_err_wrap(err, "checkpoint %" PRIu64 " in '%s'", number, dir);
+                   : co_err_wrap(err, "checkpoint %" PRIu64 " in \"%s\"", number, dir);
     }
     *ret = co_steal_ptr(c);
     return 0;
@@ -189,7 +189,7 @@ int ckpt_chain_newest(const struct ckpt_search *s, struct ckpt_chain **ret, stru
     struct co_err why_none = {0}; /* returned if there is none */
     uint64_t damaged = 0;
     CO_TRY(ckpt_numbers(s->dir, &have, err));
-    int rc = co_err_set(&why_none, CO_NOTFOUND, "no checkpoint in '%s'", s->dir);
+    int rc = co_err_set(&why_none, CO_NOTFOUND, "no checkpoint in \"%s\"", s->dir);
     for (size_t i = 0; i < have.n && (rc == CO_NOTFOUND || rc == CO_DAMAGED); i++) {
         struct co_err why = {0};
         if (have.all[i] > s->most) {

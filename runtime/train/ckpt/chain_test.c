@@ -196,7 +196,7 @@ static void what_is_torn_is_named_and_passed_over(void **state) {
     assert_int_equal(0, mkdir(torn, 0700));
     assert_int_equal(3, newest(dir, &s));
     assert_int_equal(1, s.n);
-    assert_non_null(strstr(s.text, "ckpt-000000000004' was not completed"));
+    assert_non_null(strstr(s.text, "ckpt-000000000004\" was not completed"));
     /* Without 2 there is no 3. */
     CO_AUTOFREE char *gone = ckpt_point_part(dir, 2, 1);
     assert_int_equal(0, unlink(gone));

@@ -161,9 +161,10 @@ static int in_use(
     if (t > 0 && gmtime_r(&t, &tm)) {
         (void)strftime(since, sizeof(since), "%Y-%m-%d %H:%M:%S UTC", &tm);
     }
-    CO_AUTOFREE char *job = *o->job ? co_xasprintf("job '%s'", o->job) : co_xstrdup("another job");
+    CO_AUTOFREE char *job =
+        *o->job ? co_xasprintf("job \"%s\"", o->job) : co_xstrdup("another job");
     return co_err_set(err, CO_EXISTS,
-        "'%s' is where %s writes its checkpoints (server %s on host %s, process %" PRId64
+        "\"%s\" is where %s writes its checkpoints (server %s on host %s, process %" PRId64
         ", since %s, %s): two jobs would remove each other's; name another directory, or end that "
         "job first",
         dir, job, *o->endpoint ? o->endpoint : "?", *o->host ? o->host : "?", o->pid, since, how);
@@ -197,7 +198,7 @@ static int now_of(
     CO_AUTOCLOSE int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     struct stat st = {0};
     if (fd < 0 || fstat(fd, &st) < 0) {
-        return co_err_errno(err, errno, "cannot make '%s'", path);
+        return co_err_errno(err, errno, "cannot make \"%s\"", path);
     }
     *ret = wall_of(&st);
     return ckpt_disk_remove(dir, aside, err);
@@ -243,11 +244,11 @@ static int write_owner(const struct ckpt_claim *c, bool replaces, struct co_err 
         open(replaces ? from : path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0) {
         return !replaces && errno == EEXIST ? 1
-                                            : co_err_errno(err, errno, "cannot make '%s'", path);
+                                            : co_err_errno(err, errno, "cannot make \"%s\"", path);
     }
     if (write(fd, text.data, text.len) != (ssize_t)text.len ||
         (replaces && rename(from, path) < 0)) {
-        int rc = co_err_errno(err, errno, "cannot write '%s'", path);
+        int rc = co_err_errno(err, errno, "cannot write \"%s\"", path);
         (void)unlink(replaces ? from : path);
         return rc;
     }
@@ -285,7 +286,7 @@ static int take(struct ckpt_claim *c, const struct ckpt_claim_who *who, struct c
         return write_owner(c, true, err);
     }
     return co_err_set(err, CO_EXISTS,
-        "other jobs take and leave '%s' all the time: name another directory", c->dir);
+        "other jobs take and leave \"%s\" all the time: name another directory", c->dir);
 }
 
 /* ---- keeping it ---- */

@@ -61,7 +61,8 @@ static void two_jobs_are_distinguished(void **state) {
     struct co_err err = {0};
     assert_int_equal(0, take("a", "h:1", 0, &a, &err));
     assert_int_equal(CO_EXISTS, take("b", "h:2", 0, &b, &err));
-    assert_non_null(strstr(err.msg, "is where job 'a' writes its checkpoints (server h:1 on host"));
+    assert_non_null(
+        strstr(err.msg, "is where job \"a\" writes its checkpoints (server h:1 on host"));
     /* the same job, started twice by hand */
     assert_int_equal(CO_EXISTS, take("a", "h:2", 0, &b, &err));
     assert_int_equal(0, ckpt_claim_check(a, &err));
@@ -174,7 +175,7 @@ static void an_owner_elsewhere_is_alive_if_its_file_changes(void **state) {
     put(other, 0);
     ckpt_claim_looks = touch_later;
     assert_int_equal(CO_EXISTS, take("a", "h:1", INT64_C(3600) * 1000, &a, &err));
-    assert_non_null(strstr(err.msg, "job 'theirs'"));
+    assert_non_null(strstr(err.msg, "job \"theirs\""));
     assert_non_null(strstr(err.msg, "server 10.0.0.9:8000 on host far"));
     assert_non_null(strstr(err.msg, "since 2001-09-09 01:46:40 UTC"));
     assert_int_equal(0, access(file, F_OK));
@@ -230,7 +231,7 @@ static void who_was_away_too_long_writes_no_more(void **state) {
     assert_int_equal(0, take("a", "h:1", 0, &a, &err));
     put(other, 0);
     assert_int_equal(CO_EXISTS, ckpt_claim_check(a, &err));
-    assert_non_null(strstr(err.msg, "job 'theirs'"));
+    assert_non_null(strstr(err.msg, "job \"theirs\""));
     ckpt_claim_drop(a);
     a = NULL;
     assert_int_equal(0, access(file, F_OK)); /* theirs stays */

@@ -35,7 +35,7 @@ static int sync_above(const char *dir, struct co_err *err) {
 static int make_one(const char *dir, struct co_err *err) {
     note_step();
     if (mkdir(dir, 0777) < 0) {
-        return errno == EEXIST ? 0 : co_err_errno(err, errno, "cannot make '%s'", dir);
+        return errno == EEXIST ? 0 : co_err_errno(err, errno, "cannot make \"%s\"", dir);
     }
     int rc = sync_above(dir, err);
     if (rc < 0) {
@@ -70,7 +70,7 @@ int ckpt_disk_create(
         fd = open(path, flags, 0666);
     }
     if (fd < 0) {
-        return co_err_errno(err, errno, "cannot make '%s'", path);
+        return co_err_errno(err, errno, "cannot make \"%s\"", path);
     }
     *ret_fd = fd;
     return 0;
@@ -97,7 +97,7 @@ int ckpt_disk_write(int fd, const char *path, struct iovec *pieces, int n, struc
             continue;
         }
         if (put < 0 && errno != EINTR) {
-            return co_err_errno(err, errno, "cannot write '%s'", path);
+            return co_err_errno(err, errno, "cannot write \"%s\"", path);
         }
         for (size_t left = put > 0 ? (size_t)put : 0; n > 0; pieces++, n--) {
             if (left < pieces->iov_len) {
@@ -113,18 +113,18 @@ int ckpt_disk_write(int fd, const char *path, struct iovec *pieces, int n, struc
 
 int ckpt_disk_sync(int fd, const char *path, struct co_err *err) {
     note_step();
-    return fsync(fd) < 0 ? co_err_errno(err, errno, "cannot sync '%s'", path) : 0;
+    return fsync(fd) < 0 ? co_err_errno(err, errno, "cannot sync \"%s\"", path) : 0;
 }
 
 int ckpt_disk_sync_dir(const char *dir, struct co_err *err) {
     CO_AUTOCLOSE int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) {
-        return co_err_errno(err, errno, "cannot open '%s'", dir);
+        return co_err_errno(err, errno, "cannot open \"%s\"", dir);
     }
     note_step();
     /* EINVAL, ENOSYS: this file system has no sync of directories, and needs none. */
     if (fsync(fd) < 0 && errno != EINVAL && errno != ENOSYS) {
-        return co_err_errno(err, errno, "cannot sync '%s'", dir);
+        return co_err_errno(err, errno, "cannot sync \"%s\"", dir);
     }
     return 0;
 }
@@ -156,7 +156,7 @@ int ckpt_disk_rename(const char *aside, const char *path, struct co_err *err) {
                                           : co_xstrdup(".");
     note_step();
     if (rename(aside, path) < 0) {
-        return co_err_errno(err, errno, "cannot rename '%s' to '%s'", aside, path);
+        return co_err_errno(err, errno, "cannot rename \"%s\" to \"%s\"", aside, path);
     }
     return ckpt_disk_sync_dir(dir, err);
 }
@@ -171,7 +171,7 @@ int ckpt_disk_remove(const char *dir, const char *name, struct co_err *err) {
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, name);
     note_step();
     if (unlink(path) < 0 && errno != ENOENT) {
-        return co_err_errno(err, errno, "cannot remove '%s'", path);
+        return co_err_errno(err, errno, "cannot remove \"%s\"", path);
     }
     return 0;
 }
@@ -179,7 +179,7 @@ int ckpt_disk_remove(const char *dir, const char *name, struct co_err *err) {
 int ckpt_disk_remove_dir(const char *dir, struct co_err *err) {
     note_step();
     if (rmdir(dir) < 0 && errno != ENOENT) {
-        return co_err_errno(err, errno, "cannot remove '%s'", dir);
+        return co_err_errno(err, errno, "cannot remove \"%s\"", dir);
     }
     return 0;
 }
@@ -194,7 +194,7 @@ static int try_lock(const char *path, struct ckpt_lock *ret, struct co_err *err)
     if (fd < 0) {
         return errno == EACCES && stat(path, &there) == 0
                    ? 1
-                   : co_err_errno(err, errno, "cannot make '%s'", path);
+                   : co_err_errno(err, errno, "cannot make \"%s\"", path);
     }
     bool alone = fcntl(fd, F_OFD_SETLK, &all) == 0;
     if (!alone && (errno == EAGAIN || errno == EACCES)) {
@@ -218,7 +218,7 @@ int ckpt_disk_lock(const char *dir, const char *name, struct ckpt_lock *ret, str
     }
     return rc == 0 || rc == CO_EXISTS
                ? co_err_set(err, CO_EXISTS,
-                     "another save to '%s' has not ended: one trainer saves there at a time", dir)
+                     "another save to \"%s\" has not ended: one trainer saves there at a time", dir)
            : rc < 0 ? rc
                     : 0;
 }
@@ -253,21 +253,21 @@ bool ckpt_disk_is_missing(int errnum, const char *path) {
 int ckpt_disk_unread(struct co_err *err, int errnum, const char *path) {
     struct co_err why = {0};
     if (ckpt_disk_is_missing(errnum, path)) {
-        return co_err_set(err, CO_DAMAGED, "checkpoint file '%s' is missing", path);
+        return co_err_set(err, CO_DAMAGED, "checkpoint file \"%s\" is missing", path);
     }
-    int code = co_err_errno(&why, errnum, "cannot read '%s'", path);
+    int code = co_err_errno(&why, errnum, "cannot read \"%s\"", path);
     bool lost = code == CO_NOTFOUND;
     return co_err_set(err, lost || code == CO_INVALID ? CO_INTERNAL : code, "%s%s", why.msg,
         lost ? ": a symbolic link on its way leads nowhere" : "");
 }
 
 static int check_kind(const struct stat *st, const char *path, struct co_err *err) {
-    return S_ISREG(st->st_mode)
-               ? 0
-               : co_err_set(err, CO_INTERNAL, "cannot read '%s': it is a %s, expected a file", path,
-                     S_ISDIR(st->st_mode)    ? "directory"
-                     : S_ISFIFO(st->st_mode) ? "FIFO"
-                                             : "device or socket");
+    return S_ISREG(st->st_mode) ? 0
+                                : co_err_set(err, CO_INTERNAL,
+                                      "cannot read \"%s\": it is a %s, expected a file", path,
+                                      S_ISDIR(st->st_mode)    ? "directory"
+                                      : S_ISFIFO(st->st_mode) ? "FIFO"
+                                                              : "device or socket");
 }
 
 /* O_NONBLOCK would not keep a FIFO from being opened, but fail on a file that is under a lease, as
@@ -306,11 +306,11 @@ int ckpt_disk_get(const char *path, size_t max, struct co_buf *ret, struct co_er
     uint64_t bytes;
     int rc = open_file(path, &fd, &bytes, &why);
     if (rc == CO_DAMAGED) {
-        return co_err_set(err, CO_NOTFOUND, "there is no '%s'", path);
+        return co_err_set(err, CO_NOTFOUND, "there is no \"%s\"", path);
     }
     if (rc == 0 && bytes > max) {
-        return co_err_set(err, CO_DAMAGED, "'%s' has %" PRIu64 " bytes, at most %zu were expected",
-            path, bytes, max);
+        return co_err_set(err, CO_DAMAGED,
+            "\"%s\" has %" PRIu64 " bytes, at most %zu were expected", path, bytes, max);
     }
     if (rc == 0) {
         rc = co_fd_read(fd, path, max, ret, &why);
@@ -324,6 +324,6 @@ int ckpt_disk_check(const char *path, uint64_t bytes, struct co_err *err) {
     return (uint64_t)st.st_size == bytes
                ? 0
                : co_err_set(err, CO_DAMAGED,
-                     "checkpoint file '%s' has %lld bytes, expected %" PRIu64, path,
+                     "checkpoint file \"%s\" has %lld bytes, expected %" PRIu64, path,
                      (long long)st.st_size, bytes);
 }

@@ -82,7 +82,7 @@ int ckpt_fields_parse(const struct ckpt_field *fields, size_t n, const char *tex
         }
         if (!is_key(f, p, stop) ||
             !set_field(f, p + k + 1, (size_t)(stop - p) - k - 1, (char *)to + f->offset)) {
-            return co_err_set(err, CO_DAMAGED, "field '%s' is missing or wrong", f->key);
+            return co_err_set(err, CO_DAMAGED, "field \"%s\" is missing or wrong", f->key);
         }
         p = stop < end ? stop + 1 : end;
     }

@@ -34,16 +34,16 @@ int ckpt_table_check(const struct ckpt_table *t, struct co_err *err) {
     uint64_t values = t->sparse ? t->dim : t->size;
     uint64_t most = t->sparse ? CKPT_DIM_MAX : CKPT_SIZE_MAX;
     if (t->file[0] == '.') {
-        return co_err_set(err, CO_DAMAGED, "table '%s': file '%s' is hidden", t->name, t->file);
+        return co_err_set(err, CO_DAMAGED, "table \"%s\": file \"%s\" is hidden", t->name, t->file);
     }
     if (values < 1 || values > most) {
-        return co_err_set(err, CO_DAMAGED, "table '%s': %s %" PRIu64 ", expected 1 to %" PRIu64,
+        return co_err_set(err, CO_DAMAGED, "table \"%s\": %s %" PRIu64 ", expected 1 to %" PRIu64,
             t->name, t->sparse ? "dim" : "size", values, most);
     }
     most = co_size_mul(co_size_add(values, 1), CKPT_STATE_MAX);
     if (t->state > most) {
         return co_err_set(err, CO_DAMAGED,
-            "table '%s': %" PRIu64 " floats of state for %" PRIu64 " values, at most %" PRIu64,
+            "table \"%s\": %" PRIu64 " floats of state for %" PRIu64 " values, at most %" PRIu64,
             t->name, t->state, values, most);
     }
     return 0;

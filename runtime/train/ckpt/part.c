@@ -116,7 +116,7 @@ int ckpt_part_add(struct ckpt_part_writer *w, const struct ckpt_part_chunk *chun
     struct co_err *err) {
     unsigned char head[CKPT_PART_CHUNK];
     if (chunk->bytes > CKPT_PART_BYTES_MAX) {
-        return co_err_set(err, CO_INTERNAL, "'%s': a chunk of %u bytes", w->path, chunk->bytes);
+        return co_err_set(err, CO_INTERNAL, "\"%s\": a chunk of %u bytes", w->path, chunk->bytes);
     }
     uint64_t hash = ckpt_hash(data, chunk->bytes);
     ckpt_part_chunk_put(chunk, hash, head);
@@ -166,8 +166,8 @@ struct ckpt_part_reader {
 };
 
 static int refuse(const struct ckpt_part_reader *r, const char *what, struct co_err *err) {
-    return co_err_set(
-        err, CO_DAMAGED, "checkpoint file '%s': %s at byte %" PRIu64, r->name, what, r->have.bytes);
+    return co_err_set(err, CO_DAMAGED, "checkpoint file \"%s\": %s at byte %" PRIu64, r->name, what,
+        r->have.bytes);
 }
 
 static int read_bytes(struct ckpt_part_reader *r, void *to, size_t len, struct co_err *err) {
@@ -192,7 +192,7 @@ int ckpt_part_from(FILE *stream_own, const char *name, const struct ckpt_part_or
     ckpt_part_head_put(place, want);
     if (memcmp(head, want, sizeof(head)) != 0) {
         return co_err_set(err, CO_DAMAGED,
-            "checkpoint file '%s': its head is corrupt or of another checkpoint", name);
+            "checkpoint file \"%s\": its head is corrupt or of another checkpoint", name);
     }
     *ret = co_steal_ptr(r);
     return 0;
@@ -245,7 +245,7 @@ static int refuse_chunk(const struct ckpt_part_reader *r, const char *table, con
     (void)snprintf(expected, sizeof(expected),
         least == most ? "%" PRIu64 : "%" PRIu64 " to %" PRIu64, least, most);
     return co_err_set(err, CO_DAMAGED,
-        "checkpoint file '%s': a chunk of %" PRIu32 " %s of table '%s' has %" PRIu32
+        "checkpoint file \"%s\": a chunk of %" PRIu32 " %s of table \"%s\" has %" PRIu32
         " bytes, expected %s, at byte %" PRIu64,
         r->name, r->chunk.items, what, table, r->chunk.bytes, expected, r->have.bytes);
 }
@@ -320,7 +320,7 @@ int ckpt_part_next(struct ckpt_part_reader *r, struct ckpt_part_chunk *ret, stru
 int ckpt_part_data(struct ckpt_part_reader *r, const unsigned char **ret_data, struct co_err *err) {
     size_t bytes = r->chunk.bytes;
     if (!r->pending) {
-        return co_err_set(err, CO_INTERNAL, "'%s': no chunk", r->name);
+        return co_err_set(err, CO_INTERNAL, "\"%s\": no chunk", r->name);
     }
     if (bytes > r->cap || !r->data) {
         void *p = NULL;

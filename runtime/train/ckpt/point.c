@@ -184,17 +184,19 @@ int ckpt_expect(const char *dir, enum ckpt_kind kind, struct co_err *err) {
     bool points = ckpt_last_number(dir, &last, NULL) == 0 && last > 0;
     if (point) {
         return co_err_set(err, CO_INVALID,
-            "'%s' is one checkpoint that servers wrote, expected the directory that it is in", dir);
+            "\"%s\" is one checkpoint that servers wrote, expected the directory that it is in",
+            dir);
     }
     if (kind == CKPT_SAVE && points && !manifest) {
         return co_err_set(err, CO_INVALID,
-            "'%s' has checkpoints that servers wrote, expected a model that rt_save wrote: "
+            "\"%s\" has checkpoints that servers wrote, expected a model that rt_save wrote: "
             "rt_restore (in Python: restore) loads them",
             dir);
     }
     if (kind == CKPT_POINTS && manifest && !points) {
         return co_err_set(err, CO_INVALID,
-            "'%s' has a model that rt_save wrote, expected checkpoints that servers wrote: rt_load "
+            "\"%s\" has a model that rt_save wrote, expected checkpoints that servers wrote: "
+            "rt_load "
             "(in Python: load) loads it",
             dir);
     }
@@ -219,17 +221,17 @@ int ckpt_point_read(const char *dir, uint64_t number, struct ckpt_point *ret, st
     int rc = ckpt_disk_get(path, CKPT_MANIFEST_MAX, &text, err);
     if (rc < 0) {
         return rc == CO_NOTFOUND
-                   ? co_err_set(err, CO_NOTFOUND, "checkpoint '%s' was not completed", at)
+                   ? co_err_set(err, CO_NOTFOUND, "checkpoint \"%s\" was not completed", at)
                    : rc;
     }
     struct ckpt_point p = {0};
     rc = ckpt_point_parse(text.data ? text.data : "", text.len, &p, err);
     if (rc < 0) {
-        return co_err_wrap(err, "checkpoint '%s'", path);
+        return co_err_wrap(err, "checkpoint \"%s\"", path);
     }
     p.hash = ckpt_hash(text.data, text.len);
     if (p.number != number) {
-        rc = co_err_set(err, CO_DAMAGED, "checkpoint '%s' is number %" PRIu64, path, p.number);
+        rc = co_err_set(err, CO_DAMAGED, "checkpoint \"%s\" is number %" PRIu64, path, p.number);
         ckpt_point_done(&p);
         return rc;
     }

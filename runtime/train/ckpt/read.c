@@ -38,8 +38,8 @@ static int parse_table(const char *line, size_t len, struct ckpt_table *t, struc
     uint64_t values = co_size_add(t->size, t->state);
     if (!t->sparse && t->items != values) {
         return co_err_set(err, CO_DAMAGED,
-            "table '%s': %" PRIu64 " items, expected %" PRIu64 " values with their state", t->name,
-            t->items, values);
+            "table \"%s\": %" PRIu64 " items, expected %" PRIu64 " values with their state",
+            t->name, t->items, values);
     }
     return 0;
 }
@@ -81,11 +81,12 @@ static int read_manifest(const char *dir, struct ckpt *c, struct co_err *err) {
     CO_AUTOBUF struct co_buf text = CO_BUF(CKPT_SAVED_MAX);
     int rc = ckpt_disk_get(path, CKPT_SAVED_MAX, &text, err);
     if (rc < 0) {
-        return rc == CO_NOTFOUND ? co_err_set(err, CO_NOTFOUND, "no checkpoint in '%s'", dir) : rc;
+        return rc == CO_NOTFOUND ? co_err_set(err, CO_NOTFOUND, "no checkpoint in \"%s\"", dir)
+                                 : rc;
     }
     rc = ckpt_manifest_parse(
         text.data ? text.data : "", text.len, c->tables, &c->n, &c->generation, err);
-    return rc < 0 ? co_err_wrap(err, "checkpoint '%s'", path) : 0;
+    return rc < 0 ? co_err_wrap(err, "checkpoint \"%s\"", path) : 0;
 }
 
 int ckpt_open(const char *dir, struct ckpt **ret, struct co_err *err) {
@@ -132,7 +133,7 @@ int ckpt_find(const struct ckpt *c, const char *name) {
 
 static int refuse_torn(const struct ckpt_file *f, const char *what, struct co_err *err) {
     return co_err_set(
-        err, CO_DAMAGED, "checkpoint file '%s': %s at byte %" PRIu64, f->name, what, f->bytes);
+        err, CO_DAMAGED, "checkpoint file \"%s\": %s at byte %" PRIu64, f->name, what, f->bytes);
 }
 
 static int read_bytes(struct ckpt_file *f, void *to, size_t len, struct co_err *err) {
@@ -154,8 +155,8 @@ int ckpt_file_from(FILE *stream_own, const char *name, const struct ckpt_table *
     CO_TRY(read_bytes(f, head, sizeof(head), err));
     ckpt_head(table, want);
     if (memcmp(head, want, sizeof(head)) != 0) {
-        return co_err_set(
-            err, CO_DAMAGED, "checkpoint file '%s': its head is corrupt or of another table", name);
+        return co_err_set(err, CO_DAMAGED,
+            "checkpoint file \"%s\": its head is corrupt or of another table", name);
     }
     *ret = co_steal_ptr(f);
     return 0;
@@ -213,7 +214,7 @@ int ckpt_next(struct ckpt_file *f, uint32_t *ret_items, const void **ret_data, s
     }
     if (bytes > CKPT_CHUNK_MAX || bytes != ckpt_data_bytes(&f->table, items)) {
         return co_err_set(err, CO_DAMAGED,
-            "checkpoint file '%s': a chunk of %" PRIu32 " items has %" PRIu32
+            "checkpoint file \"%s\": a chunk of %" PRIu32 " items has %" PRIu32
             " bytes, expected %" PRIu64 ", at byte %" PRIu64,
             f->name, items, bytes, ckpt_data_bytes(&f->table, items), f->bytes);
     }

@@ -50,14 +50,14 @@ static int each_file(struct ckpt_writer *w,
     struct co_err *err) {
     DIR *d = opendir(w->dir);
     if (!d) {
-        return co_err_errno(err, errno, "cannot list '%s'", w->dir);
+        return co_err_errno(err, errno, "cannot list \"%s\"", w->dir);
     }
     int rc = 0;
     for (struct dirent *e = NULL; rc == 0;) {
         errno = 0;
         e = readdir(d);
         if (!e) {
-            rc = errno ? co_err_errno(err, errno, "cannot list '%s'", w->dir) : 0;
+            rc = errno ? co_err_errno(err, errno, "cannot list \"%s\"", w->dir) : 0;
             break;
         }
         uint64_t generation = generation_of(e->d_name);
@@ -116,7 +116,7 @@ int ckpt_create(const char *dir, struct ckpt_writer **ret, struct co_err *err) {
 static int write_bytes(struct ckpt_writer *w, const void *data, size_t len, struct co_err *err) {
     struct ckpt_table *t = &w->tables[w->n - 1];
     if (len > 0 && fwrite(data, len, 1, w->file) != 1) {
-        return co_err_errno(err, errno, "cannot write '%s/%s'", w->dir, t->file);
+        return co_err_errno(err, errno, "cannot write \"%s/%s\"", w->dir, t->file);
     }
     t->bytes += len;
     return 0;
@@ -139,7 +139,7 @@ int ckpt_begin(struct ckpt_writer *w, const struct ckpt_table *table, struct co_
             path);
     }
     if (!w->file) {
-        return co_err_errno(err, errno, "cannot make '%s'", path);
+        return co_err_errno(err, errno, "cannot make \"%s\"", path);
     }
     w->n++;
     unsigned char head[CKPT_HEAD];
@@ -173,7 +173,7 @@ int ckpt_end(struct ckpt_writer *w, struct co_err *err) {
     int saved = errno;
     ok = fclose(f) == 0 && ok;
     if (rc == 0 && !ok) {
-        rc = co_err_errno(err, saved ? saved : errno, "cannot write '%s/%s'", w->dir, t->file);
+        rc = co_err_errno(err, saved ? saved : errno, "cannot write \"%s/%s\"", w->dir, t->file);
     }
     return rc;
 }

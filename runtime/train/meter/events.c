@@ -115,7 +115,7 @@ static int add_record(
     for (size_t at = 0; at < b.len;) {
         ssize_t n = write(e->fd, b.data + at, b.len - at);
         if (n < 0 && errno != EINTR) {
-            const int rc = co_err_errno(err, errno, "cannot write '%s'", e->path);
+            const int rc = co_err_errno(err, errno, "cannot write \"%s\"", e->path);
             struct stat st;
             if (at > 0 && fstat(e->fd, &st) == 0) {
                 (void)!ftruncate(e->fd, st.st_size - (off_t)at);
@@ -133,7 +133,7 @@ static int make_dirs(char *dir, struct co_err *err) {
         if (was == '/' || was == '\0') {
             *p = '\0';
             if (mkdir(dir, 0777) < 0 && errno != EEXIST) {
-                return co_err_errno(err, errno, "cannot make '%s'", dir);
+                return co_err_errno(err, errno, "cannot make \"%s\"", dir);
             }
             *p = was;
         }
@@ -155,7 +155,7 @@ int meter_events_open(const char *dir, struct meter_events **ret, struct co_err 
         host, (int)getpid());
     e->fd = open(e->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (e->fd < 0) {
-        return co_err_errno(err, errno, "cannot make '%s'", e->path);
+        return co_err_errno(err, errno, "cannot make \"%s\"", e->path);
     }
     CO_TRY(add_record(e, 0, NULL, 0, err));
     *ret = co_steal_ptr(e);

@@ -292,7 +292,7 @@ static void a_record_that_the_disk_cut_is_taken_back(void **state) {
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_int_not_equal(r, 0);
     assert_int_equal(err.code, r);
-    assert_non_null(strstr(err.msg, "cannot write '"));
+    assert_non_null(strstr(err.msg, "cannot write \""));
     assert_int_equal(read_only_file(dir, text[1], sizeof(text[1])), whole);
     assert_memory_equal(text[0], text[1], whole);
     assert_int_equal(meter_events_add(e, 3, "loss", 3, &err), 0);
@@ -312,7 +312,7 @@ static void a_directory_that_cannot_be_is_an_error(void **state) {
         struct co_err err = {0};
         assert_true(meter_events_open(dirs[i], &e, &err) < 0);
         assert_null(e);
-        if (strncmp(err.msg, "cannot make '/", 14) != 0) {
+        if (strncmp(err.msg, "cannot make \"/", 14) != 0) {
             fail_msg("%s: \"%s\"", dirs[i], err.msg);
         }
     }

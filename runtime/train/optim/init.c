@@ -151,7 +151,7 @@ static int set_one(struct optim_initializer *in, const char *item, size_t len, s
     char *eq = strchr(text, '=');
     if (!eq || len >= sizeof(text)) {
         return co_err_set(
-            err, CO_INVALID, "initializer '%s': '%s' is not key=value", in->kind->name, text);
+            err, CO_INVALID, "initializer \"%s\": \"%s\" is not key=value", in->kind->name, text);
     }
     *eq = '\0';
     for (size_t i = 0; i < OPTIM_INIT_PARAMS; i++) {
@@ -161,12 +161,12 @@ static int set_one(struct optim_initializer *in, const char *item, size_t len, s
         }
     }
     return co_err_set(
-        err, CO_INVALID, "initializer '%s' has no parameter '%s'", in->kind->name, text);
+        err, CO_INVALID, "initializer \"%s\" has no parameter \"%s\"", in->kind->name, text);
 }
 
 static int set_all(struct optim_initializer *in, const char *list, struct co_err *err) {
     if (*list && co_pairs_once(list + 1, err) < 0) {
-        return co_err_wrap(err, "initializer '%s'", in->kind->name);
+        return co_err_wrap(err, "initializer \"%s\"", in->kind->name);
     }
     for (const char *p = list; *p;) {
         p++; /* step over the colon or comma */
@@ -175,11 +175,11 @@ static int set_all(struct optim_initializer *in, const char *list, struct co_err
         p += n;
     }
     if (in->kind->value == truncated_normal && !(in->p[2] < in->p[3])) {
-        return co_err_set(err, CO_INVALID, "initializer '%s': a %g is not below b %g",
+        return co_err_set(err, CO_INVALID, "initializer \"%s\": a %g is not below b %g",
             in->kind->name, in->p[2], in->p[3]);
     }
     if (in->kind->value == uniform && in->p[0] > in->p[1]) {
-        return co_err_set(err, CO_INVALID, "initializer '%s': min %g is above max %g",
+        return co_err_set(err, CO_INVALID, "initializer \"%s\": min %g is above max %g",
             in->kind->name, in->p[0], in->p[1]);
     }
     return 0;
@@ -208,5 +208,5 @@ int optim_initializer_parse(
         return rc;
     }
     return co_err_set(
-        err, CO_INVALID, "initializer '%.40s' is unknown, expected one of %s", text, names);
+        err, CO_INVALID, "initializer \"%.40s\" is unknown, expected one of %s", text, names);
 }

@@ -104,14 +104,14 @@ static void what_is_wrong_is_named(void **state) {
     static const struct {
         const char *text, *said;
     } rows[] = {
-        {"xavier:fan=1", "'xavier' has no parameter 'fan'"},
+        {"xavier:fan=1", "\"xavier\" has no parameter \"fan\""},
         {"xavier:uniform=2", "uniform"},
         {"truncated_normal:a=2,b=2", "a 2 is not below b 2"},
         {"truncated_normal:std=-1", "std"},
         {"normal:std=-1", "std"},
-        {"uniform:min=1,max=0", "initializer 'uniform': min 1 is above max 0"},
-        {"normal:std=1,mean=0,std=2", "initializer 'normal': 'std' is twice in "},
-        {"normal:", "'' is not key=value"},
+        {"uniform:min=1,max=0", "initializer \"uniform\": min 1 is above max 0"},
+        {"normal:std=1,mean=0,std=2", "initializer \"normal\": \"std\" is twice in "},
+        {"normal:", "\"\" is not key=value"},
         {"kaiming", "expected one of zero, constant, uniform, normal, truncated_normal, xavier"},
     };
 

@@ -232,7 +232,7 @@ static void text_form(void **state) {
                        "clip_norm, min, max"},
         {"adam:lrr=1", "clip_norm, min, max, beta1, beta2, epsilon"},
         {"sgd:", "\"\" is not name=value"},
-        {"sgd:lr=0.1,l2=0,lr=0.2", "sgd: 'lr' is twice in 'lr=0.1,l2=0,lr=0.2'"},
+        {"sgd:lr=0.1,l2=0,lr=0.2", "sgd: \"lr\" is twice in \"lr=0.1,l2=0,lr=0.2\""},
         {"sgd:lr=0.1,", "\"\" is not name=value"},
         {"sgd:lr", "\"lr\" is not name=value"},
         {"sgd:lr=", "lr"},

@@ -235,7 +235,7 @@ static int set_one(struct rt_schedule *s, char *key, struct co_err *err) {
     double *const to[COMMON] = {&s->warmup, &s->warmup_start, &s->warmup_end};
     char *value = strchr(key, '=');
     if (!value) {
-        return co_err_set(err, CO_INVALID, "'%s' is not key=value", key);
+        return co_err_set(err, CO_INVALID, "\"%s\" is not key=value", key);
     }
     *value++ = '\0';
     for (size_t i = 0; i < OPTIM_SCHEDULE_PARAMS; i++) {
@@ -254,7 +254,7 @@ static int set_one(struct rt_schedule *s, char *key, struct co_err *err) {
     if (s->kind->values && strcmp(key, "values") == 0) {
         return parse_list(key, value, &s->values, err);
     }
-    return co_err_set(err, CO_INVALID, "there is no parameter '%s'", key);
+    return co_err_set(err, CO_INVALID, "there is no parameter \"%s\"", key);
 }
 
 static int check_lists(const struct rt_schedule *s, struct co_err *err) {
@@ -296,7 +296,7 @@ static int unknown_kind(const char *text, struct co_err *err) {
         used += more > 0 ? (size_t)more : 0;
     }
     return co_err_set(
-        err, CO_INVALID, "schedule '%.40s' is unknown, expected one of %s", text, names);
+        err, CO_INVALID, "schedule \"%.40s\" is unknown, expected one of %s", text, names);
 }
 
 int optim_schedule_parse(const char *text, struct rt_schedule *ret, struct co_err *err) {
@@ -317,7 +317,7 @@ int optim_schedule_parse(const char *text, struct rt_schedule *ret, struct co_er
         s.p[i] = kinds[k].params[i].initial;
     }
     if (set_all(&s, text + len, err) < 0) {
-        return co_err_wrap(err, "schedule '%s'", s.kind->name);
+        return co_err_wrap(err, "schedule \"%s\"", s.kind->name);
     }
     *ret = s;
     return 0;

@@ -49,9 +49,9 @@ int ps_fit_check(const struct ps_table *t, const struct ckpt_table *saved, struc
     const bool sparse = t->spec.kind == RT_SPARSE;
     if (sparse != saved->sparse || t->spec.size != saved->size || t->spec.dim != saved->dim) {
         return co_err_set(err, CO_INVALID,
-            "table '%s' is %s there, size %llu, dim %u; here it is %s, size %llu, dim %u", t->name,
-            saved->sparse ? "sparse" : "dense", (unsigned long long)saved->size, saved->dim,
-            sparse ? "sparse" : "dense", (unsigned long long)t->spec.size, t->spec.dim);
+            "table \"%s\" is %s there, size %llu, dim %u; here it is %s, size %llu, dim %u",
+            t->name, saved->sparse ? "sparse" : "dense", (unsigned long long)saved->size,
+            saved->dim, sparse ? "sparse" : "dense", (unsigned long long)t->spec.size, t->spec.dim);
     }
     int rc = ps_table_make(&spec, &was, err); /* it may be of a program with other rules */
     if (rc < 0) {
@@ -60,7 +60,7 @@ int ps_fit_check(const struct ps_table *t, const struct ckpt_table *saved, struc
     size_t state = ps_table_state(&was, sparse ? saved->dim : saved->size);
     if (sparse ? saved->state < state : saved->state != state) {
         return co_err_set(err, CO_INVALID,
-            "table '%s' has %llu floats of state there with optimizer '%s', here that has %zu",
+            "table \"%s\" has %llu floats of state there with optimizer \"%s\", here that has %zu",
             t->name, (unsigned long long)saved->state, saved->optimizer, state);
     }
     return 0;
@@ -96,8 +96,9 @@ void ps_fit_row(
 
 void ps_fit_say(const struct ps_table *t, const struct ckpt_table *saved) {
     if (t->spec.kind == RT_SPARSE && table_evict_words(&t->evict) > 0 && !ps_fit_keeps(t, saved)) {
-        ps_log_warn("table '%s': its rows were saved with %s%s, which evict '%s' does not count: "
-                    "the counts of all rows begin at 0",
+        ps_log_warn(
+            "table \"%s\": its rows were saved with %s%s, which evict \"%s\" does not count: "
+            "the counts of all rows begin at 0",
             t->name, saved->keeps[0] ? "counts of " : "other counts", saved->keeps, t->evict_text);
     }
 }

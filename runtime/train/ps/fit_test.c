@@ -81,13 +81,13 @@ static void what_differs_is_named(void **state) {
         const char *says[2];
     } rows[] = {
         {{.name = "rows", .sparse = true, .dim = 3, .optimizer = "sgd:lr=0.1", .init = "zero"},
-            {"'rows' is sparse there, size 0, dim 3", "here it is sparse, size 0, dim 2"}},
+            {"\"rows\" is sparse there, size 0, dim 3", "here it is sparse, size 0, dim 2"}},
         {{.name = "rows", .size = 3, .optimizer = "sgd:lr=0.1", .init = "zero"},
-            {"'rows' is dense there, size 3", "here it is sparse"}},
+            {"\"rows\" is dense there, size 3", "here it is sparse"}},
         {{.name = "rows", .sparse = true, .dim = DIM, .optimizer = "sgd:lr=0.1", .init = "zero"},
-            {"'rows' has 0 floats of state there", "here that has 2"}},
+            {"\"rows\" has 0 floats of state there", "here that has 2"}},
         {{.name = "rows", .sparse = true, .dim = DIM, .optimizer = "lars", .init = "zero"},
-            {"'rows'", "lars"}},
+            {"\"rows\"", "lars"}},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         const struct ps_table t = make(i == 2 ? "adagrad:lr=0.1" : "sgd:lr=0.1", NULL);

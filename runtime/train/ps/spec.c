@@ -14,7 +14,7 @@ static int check_name(const char *name, struct co_err *err) {
     size_t len = name ? strlen(name) : 0;
     if (len < 1 || len >= PS_TABLE_NAME_MAX || strspn(name, allowed) != len || name[0] == '.') {
         return co_err_set(err, CO_INVALID,
-            "table name '%.80s' is not 1 to %d of letters, digits, '_', '-' and (not first) '.'",
+            "table name \"%.80s\" is not 1 to %d of letters, digits, '_', '-' and (not first) '.'",
             name ? name : "", PS_TABLE_NAME_MAX - 1);
     }
     return 0;
@@ -41,7 +41,7 @@ static int check_shape(const struct rt_table_spec *s, struct co_err *err) {
 static int check_rule(const struct ps_table *t, struct co_err *err) {
     if (t->spec.kind == RT_DENSE && optim_is_whole(&t->optim)) {
         return co_err_set(err, CO_INVALID,
-            "optimizer '%s' looks at whole rows (%s): a dense table, which is cut into pieces, "
+            "optimizer \"%s\" looks at whole rows (%s): a dense table, which is cut into pieces, "
             "cannot have it",
             t->optimizer, t->optim.rule->whole ? t->optim.rule->name : "clip_norm");
     }
@@ -106,7 +106,7 @@ int ps_table_make(const struct rt_table_spec *spec, struct ps_table *ret, struct
     CO_TRY(check_name(spec->name, err));
     struct ps_table t = {.spec = *spec};
     if (make_parts(spec, &t, err) < 0) {
-        return co_err_wrap(err, "table '%s'", spec->name);
+        return co_err_wrap(err, "table \"%s\"", spec->name);
     }
     /* ps_table_differs must ignore fields that the kind does not use. */
     t.spec.size = spec->kind == RT_DENSE ? spec->size : 0;
@@ -126,7 +126,7 @@ const char *ps_mode_name(enum rt_mode mode) {
 int ps_table_fits(const struct ps_table *t, enum rt_mode job, struct co_err *err) {
     if (t->spec.mode == RT_SYNC && job != RT_SYNC) {
         return co_err_set(err, CO_INVALID,
-            "table '%s' is in sync mode, which needs a job in sync mode, not in %s", t->name,
+            "table \"%s\" is in sync mode, which needs a job in sync mode, not in %s", t->name,
             ps_mode_name(job));
     }
     return 0;

@@ -286,7 +286,7 @@ int rpc_adopt(struct rpc *r, int fd_own, struct co_tls *tls_own, const char *end
         rpc_call_stream_start(s);
     } else {
         grpc_channel_destroy(channel);
-        rc = co_err_set(err, CO_INVALID, "'%s' is not an address", endpoint);
+        rc = co_err_set(err, CO_INVALID, "\"%s\" is not an address", endpoint);
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return rc;

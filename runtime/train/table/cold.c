@@ -307,7 +307,7 @@ static bool walk_row(void *arg, uint64_t key, const void *row, size_t bytes) {
 
 static int damaged(const struct table_cold *c, struct co_err *err) {
     return co_err_set(
-        err, CO_INTERNAL, "cold rows in '%s': a row has another size", table_rocks_dir(c->disk));
+        err, CO_INTERNAL, "cold rows in \"%s\": a row has another size", table_rocks_dir(c->disk));
 }
 
 int table_cold_walk(struct table_cold *c, const struct table_rocks_instant *at, bool all,

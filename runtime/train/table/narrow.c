@@ -19,7 +19,7 @@ int table_storage_parse(
             return 0;
         }
     }
-    return co_err_set(err, CO_INVALID, "%s '%.40s' is not f32, f16 or bf16", what, text);
+    return co_err_set(err, CO_INVALID, "%s \"%.40s\" is not f32, f16 or bf16", what, text);
 }
 
 const char *table_storage_name(enum rt_dtype t) {

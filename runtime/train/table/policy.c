@@ -47,7 +47,8 @@ static int set_param(const char *what, const struct policy_kind *k, const char *
     (void)snprintf(text, sizeof(text), "%.*s", (int)len, item);
     char *eq = strchr(text, '=');
     if (!eq || len >= sizeof(text)) {
-        return co_err_set(err, CO_INVALID, "%s '%s': '%s' is not key=value", what, k->name, text);
+        return co_err_set(
+            err, CO_INVALID, "%s \"%s\": \"%s\" is not key=value", what, k->name, text);
     }
     *eq = '\0';
     for (size_t i = 0; i < TABLE_POLICY_PARAMS && k->params[i].name; i++) {
@@ -56,7 +57,7 @@ static int set_param(const char *what, const struct policy_kind *k, const char *
             return co_parse_f64(text, eq + 1, p->min, p->max, &ret->p[i], err);
         }
     }
-    return co_err_set(err, CO_INVALID, "%s '%s' has no parameter '%s'", what, k->name, text);
+    return co_err_set(err, CO_INVALID, "%s \"%s\" has no parameter \"%s\"", what, k->name, text);
 }
 
 static int parse(const char *what, const struct policy_kind *kinds, size_t n, const char *text,
@@ -67,7 +68,7 @@ static int parse(const char *what, const struct policy_kind *kinds, size_t n, co
         k++;
     }
     if (k == n) {
-        return co_err_set(err, CO_INVALID, "%s '%.40s' is not %s, %s, %s or %s", what, text,
+        return co_err_set(err, CO_INVALID, "%s \"%.40s\" is not %s, %s, %s or %s", what, text,
             kinds[0].name, kinds[1].name, kinds[2].name, kinds[3].name);
     }
     struct table_policy policy = {.kind = (int)k};
@@ -75,7 +76,7 @@ static int parse(const char *what, const struct policy_kind *kinds, size_t n, co
         policy.p[i] = kinds[k].params[i].initial;
     }
     if (text[len] && co_pairs_once(text + len + 1, err) < 0) {
-        return co_err_wrap(err, "%s '%s'", what, kinds[k].name);
+        return co_err_wrap(err, "%s \"%s\"", what, kinds[k].name);
     }
     for (const char *p = text + len; *p;) {
         p++; /* the colon or comma */
@@ -92,7 +93,7 @@ int table_admit_parse(const char *text, struct table_policy *ret, struct co_err 
     int rc = parse("admit", admits, CO_ARRAY_LEN(admits), text, &p, err);
     if (rc == 0 && p.kind == TABLE_ADMIT_COUNT && p.p[TABLE_ADMIT_N] != floor(p.p[TABLE_ADMIT_N])) {
         return co_err_set(
-            err, CO_INVALID, "admit 'count': n %g is not a whole number", p.p[TABLE_ADMIT_N]);
+            err, CO_INVALID, "admit \"count\": n %g is not a whole number", p.p[TABLE_ADMIT_N]);
     }
     *ret = p;
     return rc;
@@ -103,10 +104,10 @@ int table_evict_parse(const char *text, struct table_policy *ret, struct co_err 
     int rc = parse("evict", evicts, CO_ARRAY_LEN(evicts), text, &p, err);
     if (rc == 0 && p.kind == TABLE_EVICT_TTL &&
         (p.p[TABLE_EVICT_SECONDS] > 0) == (p.p[TABLE_EVICT_STEPS] > 0)) {
-        return co_err_set(err, CO_INVALID, "evict 'ttl' needs seconds or steps, one of them");
+        return co_err_set(err, CO_INVALID, "evict \"ttl\" needs seconds or steps, one of them");
     }
     if (rc == 0 && p.kind == TABLE_EVICT_LFU && p.p[TABLE_EVICT_CAPACITY] < 1) {
-        return co_err_set(err, CO_INVALID, "evict 'lfu' needs a capacity");
+        return co_err_set(err, CO_INVALID, "evict \"lfu\" needs a capacity");
     }
     *ret = p;
     return rc;

@@ -132,8 +132,8 @@ struct table_rocks_instant {
 /* Sets the error to the first line of RocksDB's message, and frees that. */
 static int fail(
     const struct table_rocks *d, int code, const char *what, char *why_own, struct co_err *err) {
-    int rc =
-        co_err_set(err, code, "%s '%s': %.*s", what, d->dir, (int)strcspn(why_own, "\n"), why_own);
+    int rc = co_err_set(
+        err, code, "%s \"%s\": %.*s", what, d->dir, (int)strcspn(why_own, "\n"), why_own);
     d->call.free(why_own);
     return rc;
 }
@@ -212,7 +212,7 @@ static int take_memory(struct table_rocks *d, struct co_err *err) {
 
 static int make_dir(const char *dir, struct co_err *err) {
     bool made = mkdir(dir, 0777) == 0 || errno == EEXIST;
-    return made ? 0 : co_err_set(err, CO_INVALID, "cold rows in '%s': %m", dir);
+    return made ? 0 : co_err_set(err, CO_INVALID, "cold rows in \"%s\": %m", dir);
 }
 
 CO_DEFINE_CLEANUP(struct table_rocks *, table_rocks_close)
@@ -314,7 +314,7 @@ int table_rocks_write(struct table_rocks *d, uint32_t space, const struct table_
 
 static int damaged(const struct table_rocks *d, size_t bytes, size_t want, struct co_err *err) {
     return co_err_set(
-        err, CO_INTERNAL, "cold rows in '%s': a row of %zu bytes, not %zu", d->dir, bytes, want);
+        err, CO_INTERNAL, "cold rows in \"%s\": a row of %zu bytes, not %zu", d->dir, bytes, want);
 }
 
 static int read_group(struct table_rocks *d, uint32_t space, const uint64_t *keys, size_t n,

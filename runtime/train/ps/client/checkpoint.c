@@ -155,7 +155,7 @@ int psc_checkpoint_check(
         return 0;
     }
     return co_err_set(err, CO_INVALID,
-        "'%s' has checkpoints of save mode %u: those of mode %u need a directory of their own",
+        "\"%s\" has checkpoints of save mode %u: those of mode %u need a directory of their own",
         sv->dir, sv->mode, (unsigned)o->mode);
 }
 
@@ -214,7 +214,7 @@ int psc_checkpoint_finish(
     }
     if (rc < 0) {
         meter_add(METER_M_CHECKPOINTS, METER_FAILED, 1);
-        return co_err_wrap(err, "checkpoint %" PRIu64 " in '%s'", a->number, sv->dir);
+        return co_err_wrap(err, "checkpoint %" PRIu64 " in \"%s\"", a->number, sv->dir);
     }
     sv->last = a->number;
     sv->root = a->root;

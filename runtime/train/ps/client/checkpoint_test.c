@@ -562,10 +562,10 @@ static void a_call_for_the_other_kind_is_named(void **state) {
     OK(rt_save(c, saved, &err));
     OK(rt_checkpoint(c, points, NULL, NULL, &err));
     assert_int_equal(CO_INVALID, rt_restore(c, saved, NULL, &why));
-    assert_non_null(strstr(why.msg, "/saved' has a model that rt_save wrote"));
+    assert_non_null(strstr(why.msg, "/saved\" has a model that rt_save wrote"));
     assert_non_null(strstr(why.msg, "rt_load (in Python: load) loads it"));
     assert_int_equal(CO_INVALID, rt_load(c, points, &why));
-    assert_non_null(strstr(why.msg, "/points' has checkpoints that servers wrote"));
+    assert_non_null(strstr(why.msg, "/points\" has checkpoints that servers wrote"));
     assert_non_null(strstr(why.msg, "rt_restore (in Python: restore) loads them"));
     static const char one[] = "is one checkpoint that servers wrote, expected the directory";
     assert_int_equal(CO_INVALID, rt_load(c, point, &why));
@@ -609,11 +609,11 @@ static void a_directory_is_one_jobs_at_a_time(void **state) {
     config.job = own_job();
     config.endpoint = "127.0.0.1:1";
     assert_int_equal(CO_EXISTS, pss_server_start(&config, &s, &why));
-    assert_non_null(strstr(why.msg, "is where job 'theirs' writes its checkpoints"));
+    assert_non_null(strstr(why.msg, "is where job \"theirs\" writes its checkpoints"));
     world_start(&w, 1, 1, 1, NULL);
     struct rt_client *c = enter(&w, 0, (struct rt_client_options){0});
     assert_int_equal(CO_EXISTS, rt_checkpoint(c, dir, NULL, NULL, &why));
-    assert_non_null(strstr(why.msg, "is where job 'theirs' writes its checkpoints"));
+    assert_non_null(strstr(why.msg, "is where job \"theirs\" writes its checkpoints"));
     assert_int_equal(CO_NOTFOUND, rt_restore(c, dir, NULL, &why)); /* who reads disturbs nobody */
     pss_server_stop(theirs);
     OK(rt_checkpoint(c, dir, NULL, &made, &err));
@@ -670,7 +670,7 @@ static void a_directory_that_cannot_be_listed_is_an_error(void **state) {
     struct rt_client *c = enter(&w, 0, (struct rt_client_options){0});
     assert_int_equal(CO_INVALID, rt_checkpoint(c, file, NULL, NULL, &why[2]));
     assert_int_equal(CO_INVALID, rt_restore(c, file, NULL, &why[3]));
-    CO_AUTOFREE char *text = co_xasprintf("cannot list '%s'", file);
+    CO_AUTOFREE char *text = co_xasprintf("cannot list \"%s\"", file);
     for (size_t i = 0; i < CO_ARRAY_LEN(why); i++) {
         assert_non_null(strstr(why[i].msg, text));
     }

@@ -111,7 +111,7 @@ static int copy_tables(
         CO_TRY(ps_table_fits(&c->tables[i], c->options.mode, err));
         for (size_t k = 0; k < i; k++) {
             if (strcmp(c->tables[k].name, c->tables[i].name) == 0) {
-                return co_err_set(err, CO_INVALID, "two tables named '%s'", c->tables[i].name);
+                return co_err_set(err, CO_INVALID, "two tables named \"%s\"", c->tables[i].name);
             }
         }
     }

@@ -334,7 +334,7 @@ static void tables_that_are_none_are_refused_before_anybody_is_asked(void **stat
     assert_int_equal(CO_INVALID, enter(&nobody, RT_ASYNC, many, 257, &c, &err));
     says(&err, CO_INVALID, "257 tables, expected 1 to 256");
     assert_int_equal(CO_INVALID, enter(&nobody, RT_ASYNC, twins, 3, &c, &err));
-    says(&err, CO_INVALID, "two tables named 'w'");
+    says(&err, CO_INVALID, "two tables named \"w\"");
     assert_int_equal(CO_TIMEOUT, enter(&nobody, RT_ASYNC, specs, 2, &c, &err));
     says(&err, CO_TIMEOUT, "servers not ready within 0.5 s: ['127.0.0.1:1']");
 }

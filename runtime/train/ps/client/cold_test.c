@@ -188,7 +188,7 @@ static void what_a_save_counts_in_cold_rows_is_in_the_next_delta(void **state) {
             co_xasprintf("save mode %u", (unsigned)(mode == RT_SAVE_DELTA ? RT_SAVE_BASE : mode));
         struct co_err why = {0};
         assert_int_equal(CO_INVALID, rt_checkpoint(c, other, &o, NULL, &why));
-        says(&why, CO_INVALID, "table 'rows'");
+        says(&why, CO_INVALID, "table \"rows\"");
         says(&why, CO_INVALID, name);
     }
     finish(&w, c);

@@ -168,7 +168,7 @@ static int await_room(struct rt_client *c, uint32_t table, struct co_err *err) {
     int rc = psc_client_failure(c, err);
     return in_time || rc < 0
                ? rc
-               : co_err_set(err, CO_TIMEOUT, "exchange of table '%s': no answer within %lld ms",
+               : co_err_set(err, CO_TIMEOUT, "exchange of table \"%s\": no answer within %lld ms",
                      c->tables[table].name, (long long)c->options.call_timeout_ms);
 }
 

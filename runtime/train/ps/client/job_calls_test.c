@@ -287,7 +287,7 @@ static void a_save_that_cannot_be_written_names_the_folder(void **state) {
     (void)close(open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     struct co_err err = {0};
     assert_true(rt_save(a.c, below, &err) < 0);
-    assert_non_null(strstr(err.msg, "save to '"));
+    assert_non_null(strstr(err.msg, "save to \""));
     assert_non_null(strstr(err.msg, below));
     push(a.c); /* the job continues */
     close_alone(&a);
@@ -351,10 +351,10 @@ static void what_does_not_fit_is_refused_before_anything_is_loaded(void **state)
     rows[2][1].name = "f";
     rows[3][1] = (struct rt_table_spec){.name = "e", .kind = RT_DENSE, .size = SIZE};
     static const char *const texts[] = {
-        "table 'e' is sparse there, size 0, dim 3; here it is sparse, size 0, dim 4",
-        "table 'w' is dense there, size 40, dim 0; here it is dense, size 41, dim 0",
-        "has no table 'f'",
-        "table 'e' is sparse there, size 0, dim 3; here it is dense, size 40, dim 0"};
+        "table \"e\" is sparse there, size 0, dim 3; here it is sparse, size 0, dim 4",
+        "table \"w\" is dense there, size 40, dim 0; here it is dense, size 41, dim 0",
+        "has no table \"f\"",
+        "table \"e\" is sparse there, size 0, dim 3; here it is dense, size 40, dim 0"};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct alone a = open_alone(rows[i], 2);
         struct co_err err = {0};
@@ -417,7 +417,7 @@ static void a_model_reads_what_was_saved(void **state) {
     assert_int_equal(0, rt_model_table(m, "w", &w, &err));
     assert_int_equal(0, rt_model_table(m, "e", &e, &err));
     assert_int_equal(CO_NOTFOUND, rt_model_table(m, "f", &e, &err));
-    says(&err, CO_NOTFOUND, "the model has no table 'f'");
+    says(&err, CO_NOTFOUND, "the model has no table \"f\"");
     assert_int_equal(SIZE, rt_model_spec(m, w)->size);
     assert_int_equal(DIM, rt_model_spec(m, e)->dim);
     assert_string_equal("uniform:min=-1,max=1", rt_model_spec(m, e)->init);

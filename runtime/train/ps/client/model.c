@@ -142,7 +142,7 @@ int rt_model_table(
             return 0;
         }
     }
-    return co_err_set(err, CO_NOTFOUND, "the model has no table '%s'", name);
+    return co_err_set(err, CO_NOTFOUND, "the model has no table \"%s\"", name);
 }
 
 const struct rt_table_spec *rt_model_spec(const struct rt_model *m, uint32_t table) {

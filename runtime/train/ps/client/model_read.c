@@ -227,10 +227,10 @@ int psc_model_check(const struct rt_model *m, const struct ckpt_point *p, struct
         const struct ckpt_table *saved = &p->tables[i];
         rc = strcmp(m->tables[i].name, saved->name) == 0
                  ? ps_fit_check(&m->tables[i], saved, err)
-                 : co_err_set(err, CO_INVALID, "its table %u is '%s', this model's is '%s'", i,
+                 : co_err_set(err, CO_INVALID, "its table %u is \"%s\", this model's is \"%s\"", i,
                        saved->name, m->tables[i].name);
     }
-    return rc < 0 ? co_err_wrap(err, "checkpoint %llu in '%s' does not fit",
+    return rc < 0 ? co_err_wrap(err, "checkpoint %llu in \"%s\" does not fit",
                         (unsigned long long)p->number, m->dir)
                   : 0;
 }
@@ -282,7 +282,8 @@ int psc_model_read_newest(struct rt_model *m, struct psc_version **ret, struct c
             continue;
         }
         if (rc == 0 && damaged) {
-            ps_log_warn("checkpoint %llu in '%s' is damaged: checkpoint %llu is used in its place",
+            ps_log_warn(
+                "checkpoint %llu in \"%s\" is damaged: checkpoint %llu is used in its place",
                 (unsigned long long)damaged, m->dir, (unsigned long long)m->number);
         }
         bool all = damage.code && (rc == CO_NOTFOUND || rc == CO_DAMAGED);

@@ -20,7 +20,7 @@ enum { SHARDS_MAX = 64, SHARDS_DEFAULT_MAX = 16, QUEUE_DEFAULT = 16 };
 static int read_positive(int64_t *ms, const char *name, const char *text, struct co_err *err) {
     CO_TRY(co_parse_duration(name, text, ms, err));
     if (*ms <= 0) {
-        return co_err_set(err, CO_INVALID, "%s: '%s' is not a time above 0", name, text);
+        return co_err_set(err, CO_INVALID, "%s: \"%s\" is not a time above 0", name, text);
     }
     return 0;
 }
@@ -50,7 +50,7 @@ static int read_return(int64_t *ms, int64_t lease_ms, struct co_err *err) {
     *ms = lease_ms;
     int rc = text && *text ? co_parse_duration(name, text, ms, err) : 0;
     if (rc == 0 && *ms < 0) {
-        return co_err_set(err, CO_INVALID, "%s: '%s' is below 0", name, text);
+        return co_err_set(err, CO_INVALID, "%s: \"%s\" is below 0", name, text);
     }
     *ms = *ms == 0 ? -1 : *ms;
     return rc;
@@ -74,7 +74,7 @@ static int read_word(unsigned *word, enum co_var var, struct co_err *err) {
             return 0;
         }
     }
-    return co_err_set(err, CO_INVALID, "%s: '%s' is not one of %s", row->name, text, list);
+    return co_err_set(err, CO_INVALID, "%s: \"%s\" is not one of %s", row->name, text, list);
 }
 
 /* A number, unless the program gave one. */

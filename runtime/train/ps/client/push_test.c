@@ -26,7 +26,7 @@ static void a_push_that_is_refused_counts_for_nothing(void **state) {
     }
     clicks[IDS - 1] = -1;
     assert_int_equal(CO_INVALID, rt_push_sparse_clicks(c[0], 1, ids, IDS, g, clicks, clicks, &err));
-    says(&err, CO_INVALID, "table 'rows', row 49: show -1 is not 0 to 1e9");
+    says(&err, CO_INVALID, "table \"rows\", row 49: show -1 is not 0 to 1e9");
     clicks[IDS - 1] = 0;
     for (uint32_t i = 0; i < 2; i++) {
         int rc = i == 0 ? rt_push_sparse(c[1], 1, ids, IDS, g, &err)
@@ -34,7 +34,7 @@ static void a_push_that_is_refused_counts_for_nothing(void **state) {
         if (rc == 0) {
             (void)!rt_flush(c[1], &err);
         }
-        says(&err, CO_INVALID, "trainer 1 pushed NaN or Inf to table 'rows', row 7");
+        says(&err, CO_INVALID, "trainer 1 pushed NaN or Inf to table \"rows\", row 7");
     }
     must(rt_pull_sparse(c[0], 1, ids, IDS, rows, &err));
     for (uint64_t i = 0; i < IDS; i++) {
@@ -51,7 +51,7 @@ static void a_push_that_is_refused_counts_for_nothing(void **state) {
     world_start(&w, 1, 1);
     c[0] = world_enter(&w, 0, (struct rt_client_options){.mode = RT_GEO});
     (void)!rt_push_sparse_clicks(c[0], 1, ids, IDS, g, clicks, clicks, &err);
-    says(&err, CO_UNSUPPORTED, "table 'rows' is in geo mode, which has no shows and clicks");
+    says(&err, CO_UNSUPPORTED, "table \"rows\" is in geo mode, which has no shows and clicks");
     rt_client_close(c[0]);
     world_stop(&w);
 }
@@ -69,8 +69,8 @@ static void refused(enum way way, struct rt_client *c, float *values) {
         (void)!rt_flush(c, &err);
     }
     says(&err, CO_INVALID,
-        way == INIT ? "trainer 0 gave NaN or Inf as first values to table 'dense', index 3"
-                    : "trainer 0 pushed NaN or Inf to table 'dense', index 3");
+        way == INIT ? "trainer 0 gave NaN or Inf as first values to table \"dense\", index 3"
+                    : "trainer 0 pushed NaN or Inf to table \"dense\", index 3");
 }
 
 /* Its blocks lie on all shards of all servers, and only one of them has something wrong in it. */
@@ -154,8 +154,8 @@ static void what_servers_refuse_changes_no_copy(void **state) {
             memcpy(copy, before, sizeof(copy));
             (void)!(rc < 0 ? rc : rt_flush(c[0], &err));
             says(&err, CO_INVALID,
-                table == 0 ? "pushed NaN or Inf to table 'dense', index 3"
-                           : "pushed NaN or Inf to table 'rows', row 7");
+                table == 0 ? "pushed NaN or Inf to table \"dense\", index 3"
+                           : "pushed NaN or Inf to table \"rows\", row 7");
         }
         must(rt_flush(c[1], &err));
         read_all(c[1], after);

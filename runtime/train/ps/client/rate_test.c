@@ -281,7 +281,7 @@ static void rates_that_cannot_be_are_refused(void **state) {
         uint32_t table;
         double lr;
         const char *said;
-    } rows[] = {{DENSE, -1, "table 'w': sgd: lr is -1"}, {ROWS, NAN, "table 'e': sgd: lr is"},
+    } rows[] = {{DENSE, -1, "table \"w\": sgd: lr is -1"}, {ROWS, NAN, "table \"e\": sgd: lr is"},
         {ROWS, INFINITY, "lr is inf"}, {TABLES, 1, "there is no table 3"}};
     struct world w;
     world_start(&w, 1);

@@ -44,7 +44,7 @@ static int restore_newest(
         struct co_err why = {0};
         int rc = psc_checkpoint_find(c, dir, most, true, &found, &why);
         if (rc == 0 && found.number == 0) {
-            rc = co_err_set(&why, CO_NOTFOUND, "no checkpoint in '%s'", dir);
+            rc = co_err_set(&why, CO_NOTFOUND, "no checkpoint in \"%s\"", dir);
         } else if (rc == 0) {
             damaged = damaged ? damaged : found.damaged;
             rc = restore_one(c, dir, found.number, &why);
@@ -57,7 +57,7 @@ static int restore_newest(
             continue;
         }
         if (rc == 0 && damaged) {
-            ps_log_warn("checkpoint %" PRIu64 " in '%s' is damaged: checkpoint %" PRIu64
+            ps_log_warn("checkpoint %" PRIu64 " in \"%s\" is damaged: checkpoint %" PRIu64
                         " is used in its place",
                 damaged, dir, (uint64_t)found.number);
         }

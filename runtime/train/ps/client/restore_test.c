@@ -214,11 +214,11 @@ static void what_does_not_fit_is_not_passed_over(void **state) {
         const char *says[3];
     } others[] = {
         {specs[0], {.name = "rows", .kind = RT_SPARSE, .dim = DIM * 2, .optimizer = "sgd:lr=0.1"},
-            {"'rows'", "dim 6", "dim 12"}},
+            {"\"rows\"", "dim 6", "dim 12"}},
         {specs[0], {.name = "renamed", .kind = RT_SPARSE, .dim = DIM, .optimizer = "sgd:lr=0.1"},
-            {"no table 'renamed'", "", ""}},
+            {"no table \"renamed\"", "", ""}},
         {{.name = "dense", .kind = RT_DENSE, .size = SIZE / 2, .optimizer = "sgd:lr=0.1"}, specs[1],
-            {"'dense'", "size 1000", "size 500"}},
+            {"\"dense\"", "size 1000", "size 500"}},
     };
     const char *dir = *state;
     save(dir, ROWS);

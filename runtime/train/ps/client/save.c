@@ -183,7 +183,7 @@ int rt_save_as(struct rt_client *c, const char *dir, enum rt_save_mode mode, str
     struct ckpt_writer *w = NULL;
     CO_TRY(psc_client_whole(c, err));
     if (save_tables(c, dir, mode, &w, err) < 0) {
-        return co_err_wrap(err, "save to '%s'", dir);
+        return co_err_wrap(err, "save to \"%s\"", dir);
     }
     return ckpt_commit(w, err);
 }
@@ -210,7 +210,7 @@ static int read_vector(
         at += n;
     }
     return at == want ? 0
-                      : co_err_set(err, CO_DAMAGED, "'%s' has %zu values, expected %zu",
+                      : co_err_set(err, CO_DAMAGED, "\"%s\" has %zu values, expected %zu",
                             ckpt_table(k, index)->file, at, want);
 }
 
@@ -280,11 +280,11 @@ static int check_tables(
     for (uint32_t i = 0; i < c->n_tables; i++) {
         int at = ckpt_find(k, c->tables[i].name);
         if (at < 0) {
-            return co_err_set(err, CO_INVALID, "checkpoint '%s' does not fit: it has no table '%s'",
-                dir, c->tables[i].name);
+            return co_err_set(err, CO_INVALID,
+                "checkpoint \"%s\" does not fit: it has no table \"%s\"", dir, c->tables[i].name);
         }
         if (ps_fit_check(&c->tables[i], ckpt_table(k, (uint32_t)at), err) < 0) {
-            return co_err_wrap(err, "checkpoint '%s' does not fit", dir);
+            return co_err_wrap(err, "checkpoint \"%s\" does not fit", dir);
         }
     }
     return 0;
@@ -308,7 +308,8 @@ static int tear(
     struct co_err err = {0};
     /* CO_NOTFOUND is what programs take for a fresh start. */
     co_err_set(&err, why->code == CO_NOTFOUND ? CO_UNAVAILABLE : why->code,
-        "tables are loaded in part from '%.200s', and cannot be used before rt_load or rt_restore "
+        "tables are loaded in part from \"%.200s\", and cannot be used before rt_load or "
+        "rt_restore "
         "succeeds: %s",
         dir, why->msg);
     (void)psc_client_tear(c, &err);

@@ -42,7 +42,7 @@ static void *await_checkpoint(void *arg) {
     struct co_err err = {0};
     int rc = psc_checkpoint_finish(a, &made, &err);
     if (rc == 0) {
-        ps_log_info("checkpoint %" PRIu64 " (%s, step %" PRIu64 ", %.1f MB) in '%s' after %.1f s",
+        ps_log_info("checkpoint %" PRIu64 " (%s, step %" PRIu64 ", %.1f MB) in \"%s\" after %.1f s",
             made.number, made.full ? "full" : "delta", made.step, (double)made.bytes / 1e6, sv->dir,
             (double)(co_now_ms() - a->begin_ms) / 1000);
     } else if (psc_checkpoint_for_full(a, rc)) {

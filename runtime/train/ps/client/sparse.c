@@ -374,7 +374,7 @@ static int check_clicks(
     for (size_t i = 0; i < 2 * l->n; i++) {
         float x = i % 2 ? l->clicks[i / 2] : l->shows[i / 2];
         if (!(x >= 0 && x <= PS_CLICKS_MAX)) {
-            return co_err_set(err, CO_INVALID, "table '%s', row %llu: %s %g is not 0 to 1e9",
+            return co_err_set(err, CO_INVALID, "table \"%s\", row %llu: %s %g is not 0 to 1e9",
                 t->name, (unsigned long long)l->ids[i / 2], i % 2 ? "click" : "show", (double)x);
         }
     }
@@ -387,7 +387,7 @@ int rt_push_sparse_clicks(struct rt_client *c, uint32_t table, const uint64_t *i
     CO_TRY(psc_client_table(c, table, RT_SPARSE, &t, err));
     if (t->spec.mode == RT_GEO) {
         return co_err_set(err, CO_UNSUPPORTED,
-            "table '%s' is in geo mode, which has no shows and clicks", t->name);
+            "table \"%s\" is in geo mode, which has no shows and clicks", t->name);
     }
     const struct push_payload l = {.kind = RPC_FRAME_PUSH_CLICKS,
         .ids = ids,

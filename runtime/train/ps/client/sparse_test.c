@@ -138,14 +138,14 @@ static void first_values_and_saved_ones_are_finite(void **state) {
         a = open_alone(specs, 2);
         int rc = rt_load(a.c, dir, &err);
         assert_int_equal(CO_INVALID, rc);
-        assert_non_null(strstr(err.msg, begun ? "loaded NaN or Inf to table 'w', index 7"
-                                              : "loaded NaN or Inf to table 'e', row 5"));
+        assert_non_null(strstr(err.msg, begun ? "loaded NaN or Inf to table \"w\", index 7"
+                                              : "loaded NaN or Inf to table \"e\", row 5"));
         rt_client_close(a.c);
         rt_done(a.job);
     }
     struct alone a = open_alone(specs, 2);
     assert_int_equal(CO_INVALID, rt_init_dense(a.c, 0, w, &err));
-    assert_non_null(strstr(err.msg, "gave NaN or Inf as first values to table 'w', index 7"));
+    assert_non_null(strstr(err.msg, "gave NaN or Inf as first values to table \"w\", index 7"));
     rt_client_close(a.c);
     rt_done(a.job);
 
@@ -231,7 +231,7 @@ static void an_id_gets_a_row_when_it_is_admitted(void **state) {
     struct co_err err = {0};
     int rc = rt_push_sparse_clicks(a.c, 0, ids, 3, g, (const float[]){1, -2, 1}, clicks, &err);
     assert_int_equal(CO_INVALID, rc == 0 ? rt_flush(a.c, &err) : rc);
-    assert_non_null(strstr(err.msg, "table 'e', row 2: show -2 is not 0 to 1e9"));
+    assert_non_null(strstr(err.msg, "table \"e\", row 2: show -2 is not 0 to 1e9"));
     rt_client_close(a.c);
     rt_done(a.job);
 }
@@ -502,7 +502,7 @@ static void shrink_and_saves_go_by_shows_and_clicks(void **state) {
     assert_int_equal(0, rt_load(a.c, dir, NULL));
     assert_int_equal(2, rows_of(&a));
     assert_int_equal(CO_INVALID, rt_shrink(a.c, 0, &erased, &err));
-    assert_non_null(strstr(err.msg, "table 'e' has no evict policy"));
+    assert_non_null(strstr(err.msg, "table \"e\" has no evict policy"));
     rt_client_close(a.c);
     rt_done(a.job);
     (void)snprintf(command, sizeof(command), "rm -r %s", dir);

@@ -89,7 +89,7 @@ int rt_set_rate(struct rt_client *c, uint32_t table, double lr, struct co_err *e
     struct optim checked = c->tables[table].optim;
     int rc = optim_set(&checked, "lr", lr, err);
     if (rc < 0) {
-        return co_err_wrap(err, "table '%s'", c->tables[table].name);
+        return co_err_wrap(err, "table \"%s\"", c->tables[table].name);
     }
     uint64_t bits;
     memcpy(&bits, &lr, sizeof(bits));

@@ -230,7 +230,7 @@ static void a_held_push_is_refused_in_its_step(void **state) {
     must(rt_push_dense(c, 0, g, &err));
     must(rt_flush(c, &err));
     (void)!rt_step(c, &err);
-    says(&err, CO_INVALID, "trainer 0 pushed NaN or Inf to table 'dense', index 7");
+    says(&err, CO_INVALID, "trainer 0 pushed NaN or Inf to table \"dense\", index 7");
     must(rt_pull_dense(c, 0, v, &err));
     assert_true(v[0] == 0);
     must(rt_finish(c, &err));
@@ -250,10 +250,10 @@ static void options_that_do_not_fit_are_refused(void **state) {
     struct rt_table_spec tables[2] = {specs[0], specs[1]};
     tables[1].mode = RT_ASYNC;
     (void)!world_open(&w, 1, one_backup, tables, &c, &err);
-    says(&err, CO_PERMISSION, "table 1 ('rows') of trainer 1 differs");
+    says(&err, CO_PERMISSION, "table 1 (\"rows\") of trainer 1 differs");
     tables[1].mode = RT_SYNC;
     (void)!world_open(&w, 1, (struct rt_client_options){.mode = RT_ASYNC}, tables, &c, &err);
-    says(&err, CO_INVALID, "table 'rows' is in sync mode, which needs a job in sync mode");
+    says(&err, CO_INVALID, "table \"rows\" is in sync mode, which needs a job in sync mode");
     rt_client_close(ok);
     world_stop(&w);
 }

@@ -44,7 +44,7 @@ static int check_list(const struct pss_server *s, const Rpc__Hello *h, struct co
         const char *given = i < h->n_endpoints ? h->endpoints[i] : "";
         if (strcmp(given, s->list[i]) != 0) {
             return co_err_set(err, CO_PERMISSION,
-                "entry %u of the list of servers is '%.160s' here, and '%.160s' at trainer %u: "
+                "entry %u of the list of servers is \"%.160s\" here, and \"%.160s\" at trainer %u: "
                 "the list must be the same text everywhere",
                 i, s->list[i], given, h->trainer);
         }
@@ -70,7 +70,7 @@ static int check_identity(const struct pss_server *s, const Rpc__Hello *h, struc
     }
     if (strcmp(h->job, c->job) != 0) {
         return co_err_set(err, CO_PERMISSION,
-            "this server belongs to job '%.160s', not to '%.160s'", c->job, h->job);
+            "this server belongs to job \"%.160s\", not to \"%.160s\"", c->job, h->job);
     }
     return check_list(s, h, err);
 }
@@ -93,7 +93,7 @@ static int check_tables(const struct pss_server *s, const Rpc__Hello *h,
         const char *field = ps_table_differs(&tables[i], &s->tables[i]);
         if (field) {
             return co_err_set(err, CO_PERMISSION,
-                "table %u ('%s') of trainer %u differs from the other trainers' in its %s", i,
+                "table %u (\"%s\") of trainer %u differs from the other trainers' in its %s", i,
                 tables[i].name, h->trainer, field);
         }
     }

@@ -33,7 +33,7 @@ int pss_server_claim(struct pss_server *s, struct co_err *err) {
     }
     int rc = ckpt_claim_take(s->config.checkpoint_dir, &who, &s->claim, &why);
     if (rc < 0 && rc != CO_EXISTS) {
-        ps_log_warn("%s; no checkpoint can be made in '%s'", why.msg, s->config.checkpoint_dir);
+        ps_log_warn("%s; no checkpoint can be made in \"%s\"", why.msg, s->config.checkpoint_dir);
     }
     return rc == CO_EXISTS ? co_err_set(err, rc, "%s", why.msg) : 0;
 }
@@ -61,10 +61,10 @@ int pss_server_find_restored(struct pss_server *s, const char *dir, struct co_er
         return co_err_wrap(err, "looking for a checkpoint to start from");
     }
     const struct ckpt_point *p = pss_server_restored(s);
-    pss_server_say(s, "tables begin as in checkpoint %llu (step %llu) in '%s'",
+    pss_server_say(s, "tables begin as in checkpoint %llu (step %llu) in \"%s\"",
         (unsigned long long)p->number, (unsigned long long)p->step, dir);
     if (s->restored->damaged > 0 && !s->config.quiet) {
-        ps_log_warn("checkpoint %llu in '%s' is damaged: checkpoint %llu is used in its place",
+        ps_log_warn("checkpoint %llu in \"%s\" is damaged: checkpoint %llu is used in its place",
             (unsigned long long)s->restored->damaged, dir, (unsigned long long)p->number);
     }
     s->at = p->number;

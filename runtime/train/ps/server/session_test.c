@@ -216,15 +216,15 @@ static void a_hello_of_another_job_is_refused_with_what_differs(void **state) {
         int code;
         const char *text;
     } rows[] = {
-        {other_job, CO_PERMISSION, "this server belongs to job 'job', not to 'other'"},
+        {other_job, CO_PERMISSION, "this server belongs to job \"job\", not to \"other\""},
         {other_entry, CO_PERMISSION,
-            "entry 0 of the list of servers is '127.0.0.1:4000' here, and 'localhost:4000' at "
+            "entry 0 of the list of servers is \"127.0.0.1:4000\" here, and \"localhost:4000\" at "
             "trainer 0"},
         {other_list, CO_PERMISSION, "this is server 0 of 1, the trainer's list has it as 0 of 2"},
         {other_place, CO_PERMISSION, "the trainer's list has it as 1 of 1"},
         {more_trainers, CO_PERMISSION, "expects 2 trainers, not trainer 0 of 3"},
         {trainer_too_high, CO_PERMISSION, "expects 2 trainers, not trainer 2 of 2"},
-        {odd_table_name, CO_INVALID, "table name '../w'"},
+        {odd_table_name, CO_INVALID, "table name \"../w\""},
         {odd_optimizer, CO_INVALID, "sdg"},
         {odd_kind, CO_INVALID, "dim 0"},
         {no_size, CO_INVALID, "size 0"},
@@ -276,7 +276,7 @@ static void all_trainers_bring_the_same_tables(void **state) {
     } rows[] = {
         {sync_mode, "trainer 1 comes with sync mode and 1 tables, the others with async and 1"},
         {no_tables, "trainer 1 comes with async mode and 0 tables, the others with async and 1"},
-        {other_table_name, "table 0 ('v') of trainer 1 differs from the other trainers' in its "
+        {other_table_name, "table 0 (\"v\") of trainer 1 differs from the other trainers' in its "
                            "name"},
         {other_size, "differs from the other trainers' in its size"},
         {other_optimizer, "differs from the other trainers' in its optimizer"},
@@ -366,11 +366,11 @@ static void tables_beyond_the_memory_end_the_job(void **state) {
     greet(&g, 0);
     g.table.size = 100000;
     send_greeting(p, &g);
-    refused_with(p, "'w'");
+    refused_with(p, "\"w\"");
     assert_int_equal(CO_NORESOURCE, refusal(p).code);
     struct co_err err = {0};
     assert_int_equal(CO_NORESOURCE, pss_server_wait(p->server, &err));
-    assert_non_null(strstr(err.msg, "'w'"));
+    assert_non_null(strstr(err.msg, "\"w\""));
     peer_end(p);
 }
 

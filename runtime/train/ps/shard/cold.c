@@ -56,7 +56,7 @@ int shard_cold_bring(struct shard_table *st, const uint64_t *ids, size_t n, stru
     }
     CO_AUTOFREE uint32_t *slots = co_xmalloc(n * sizeof(*slots));
     int rc = table_cold_bring(st->cold, ids, n, slots, err);
-    return rc < 0 ? co_err_wrap(err, "table '%s'", st->table->name) : 0;
+    return rc < 0 ? co_err_wrap(err, "table \"%s\"", st->table->name) : 0;
 }
 
 /* ---- saving ---- */
@@ -127,7 +127,7 @@ static int scan(struct shard_table *st, const struct rpc_frame *f, size_t most,
 }
 
 static int of_table(const struct shard_table *st, int rc, struct co_err *err) {
-    return rc < 0 ? co_err_wrap(err, "table '%s'", st->table->name) : 0;
+    return rc < 0 ? co_err_wrap(err, "table \"%s\"", st->table->name) : 0;
 }
 
 int shard_cold_scan(struct shard_table *st, const struct rpc_frame *f, size_t most,

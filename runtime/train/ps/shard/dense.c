@@ -40,7 +40,7 @@ int shard_dense_init(struct shard_tables *t, struct shard_table *st, struct co_e
         (part.n * (sync ? 2 : 1) + ps_table_state(st->table, part.n) + wide) * sizeof(float);
     int rc = table_budget_take(c->budget, bytes, err);
     if (rc < 0) {
-        return co_err_wrap(err, "table '%s'", st->table->name);
+        return co_err_wrap(err, "table \"%s\"", st->table->name);
     }
     t->dense_bytes += bytes;
     st->row = wide > 0 ? co_xmalloc(wide * sizeof(float)) : NULL;
@@ -49,7 +49,7 @@ int shard_dense_init(struct shard_tables *t, struct shard_table *st, struct co_e
     for (uint32_t i = 0; i < st->n_blocks; i++) {
         rc = make_block(&st->blocks[i], st->table, ps_dense_chunk(part, i).n, sync, bytes, err);
         if (rc < 0) {
-            return co_err_wrap(err, "table '%s'", st->table->name);
+            return co_err_wrap(err, "table \"%s\"", st->table->name);
         }
     }
     return 0;
@@ -67,7 +67,7 @@ void shard_dense_done(struct shard_table *st) {
 static int block_of(struct shard_table *st, const struct rpc_frame *f,
     struct shard_dense_block **ret, struct co_err *err) {
     if (f->head.aux >= st->n_blocks) {
-        return co_err_set(err, CO_INVALID, "%s: chunk %llu of %u of table '%s'",
+        return co_err_set(err, CO_INVALID, "%s: chunk %llu of %u of table \"%s\"",
             rpc_frame_kind_name(f->head.kind), (unsigned long long)f->head.aux, st->n_blocks,
             st->table->name);
     }
@@ -81,12 +81,12 @@ static int block_of(struct shard_table *st, const struct rpc_frame *f,
         want = f->head.count;
     }
     if (f->head.count != want) {
-        return co_err_set(err, CO_INVALID, "%s: %u values for a chunk of %zu of table '%s'",
+        return co_err_set(err, CO_INVALID, "%s: %u values for a chunk of %zu of table \"%s\"",
             rpc_frame_kind_name(f->head.kind), f->head.count, want, st->table->name);
     }
     if (rpc_frame_narrows(f->head.kind) && f->head.bytes > 0 &&
         f->head.bytes != want * table_storage_size(st->table->wire)) {
-        return co_err_set(err, CO_INVALID, "%s: %u bytes for %zu values of table '%s' in %s",
+        return co_err_set(err, CO_INVALID, "%s: %u bytes for %zu values of table \"%s\" in %s",
             rpc_frame_kind_name(f->head.kind), f->head.bytes, want, st->table->name,
             table_storage_name(st->table->wire));
     }

@@ -112,7 +112,7 @@ static void blocks_are_apart(void **unused) {
         float bad = NAN;
         co_copy_f32(f->payload + 4 * 3, &bad, 1);
         assert_int_equal(CO_INVALID, testing_ask(&w, 1, f, NULL));
-        assert_non_null(strstr(w.err.msg, "to table 'w', index 1048579;")); /* in the table */
+        assert_non_null(strstr(w.err.msg, "to table \"w\", index 1048579;")); /* in the table */
         pull(&w, 1, TAIL, -1, -1);
         testing_end(&w);
     }
@@ -176,18 +176,18 @@ static void a_value_that_is_not_finite_is_named(void **unused) {
         uint32_t n, at;
         const char *said;
     } rows[] = {
-        {RPC_FRAME_PUSH_DENSE, SIZE, 0, "trainer 1 pushed NaN or Inf to table 'w', index 0"},
-        {RPC_FRAME_PUSH_DENSE, SIZE, 19, "trainer 1 pushed NaN or Inf to table 'w', index 19"},
-        {RPC_FRAME_XCHG_DENSE, SIZE, 7, "trainer 1 pushed NaN or Inf to table 'w', index 7"},
+        {RPC_FRAME_PUSH_DENSE, SIZE, 0, "trainer 1 pushed NaN or Inf to table \"w\", index 0"},
+        {RPC_FRAME_PUSH_DENSE, SIZE, 19, "trainer 1 pushed NaN or Inf to table \"w\", index 19"},
+        {RPC_FRAME_XCHG_DENSE, SIZE, 7, "trainer 1 pushed NaN or Inf to table \"w\", index 7"},
         {RPC_FRAME_PUT_DENSE, SIZE, 7,
-            "trainer 1 gave NaN or Inf as first values to table 'w', index 7"},
-        {RPC_FRAME_RESTORE_DENSE, ALL, 7, "trainer 1 loaded NaN or Inf to table 'w', index 7"},
+            "trainer 1 gave NaN or Inf as first values to table \"w\", index 7"},
+        {RPC_FRAME_RESTORE_DENSE, ALL, 7, "trainer 1 loaded NaN or Inf to table \"w\", index 7"},
         {RPC_FRAME_RESTORE_DENSE, ALL, SIZE + 7,
-            "trainer 1 loaded NaN or Inf to table 'w', state of index 7"},
+            "trainer 1 loaded NaN or Inf to table \"w\", state of index 7"},
         {RPC_FRAME_RESTORE_DENSE, ALL, 3 * SIZE - 1,
-            "trainer 1 loaded NaN or Inf to table 'w', state of index 19"},
+            "trainer 1 loaded NaN or Inf to table \"w\", state of index 19"},
         {RPC_FRAME_RESTORE_DENSE, ALL, 3 * SIZE,
-            "trainer 1 loaded NaN or Inf to table 'w', state of index 0"},
+            "trainer 1 loaded NaN or Inf to table \"w\", state of index 0"},
     };
     static const float bad[] = {NAN, INFINITY, -INFINITY};
     (void)unused;
@@ -237,15 +237,16 @@ static void a_frame_that_does_not_fit_is_refused_with_its_numbers(void **unused)
         uint32_t count, bytes;
         const char *said;
     } rows[] = {
-        {RPC_FRAME_PULL_DENSE, 0, 1, 0, 0, "chunk 1 of 1 of table 'w'"},
-        {RPC_FRAME_GET_DENSE, 0, UINT64_MAX, 0, 0, "chunk 18446744073709551615 of 1 of table 'w'"},
-        {RPC_FRAME_PUSH_DENSE, 0, 0, 19, 76, "19 values for a chunk of 20 of table 'w'"},
-        {RPC_FRAME_PUSH_DENSE, 0, 0, 21, 84, "21 values for a chunk of 20 of table 'w'"},
-        {RPC_FRAME_RESTORE_DENSE, 0, 0, 20, 80, "20 values for a chunk of 40 of table 'w'"},
-        {RPC_FRAME_PUSH_DENSE, 0, 0, 20, 40, "40 bytes for 20 values of table 'w' in f32"},
-        {RPC_FRAME_PUSH_DENSE, 2, 0, 20, 80, "80 bytes for 20 values of table 'h' in f16"},
-        {RPC_FRAME_PUSH_DENSE, 1, 0, 20, 80, "table 'e' is sparse"},
-        {RPC_FRAME_PULL_SPARSE, 0, 0, 0, 0, "table 'w' is dense"},
+        {RPC_FRAME_PULL_DENSE, 0, 1, 0, 0, "chunk 1 of 1 of table \"w\""},
+        {RPC_FRAME_GET_DENSE, 0, UINT64_MAX, 0, 0,
+            "chunk 18446744073709551615 of 1 of table \"w\""},
+        {RPC_FRAME_PUSH_DENSE, 0, 0, 19, 76, "19 values for a chunk of 20 of table \"w\""},
+        {RPC_FRAME_PUSH_DENSE, 0, 0, 21, 84, "21 values for a chunk of 20 of table \"w\""},
+        {RPC_FRAME_RESTORE_DENSE, 0, 0, 20, 80, "20 values for a chunk of 40 of table \"w\""},
+        {RPC_FRAME_PUSH_DENSE, 0, 0, 20, 40, "40 bytes for 20 values of table \"w\" in f32"},
+        {RPC_FRAME_PUSH_DENSE, 2, 0, 20, 80, "80 bytes for 20 values of table \"h\" in f16"},
+        {RPC_FRAME_PUSH_DENSE, 1, 0, 20, 80, "table \"e\" is sparse"},
+        {RPC_FRAME_PULL_SPARSE, 0, 0, 0, 0, "table \"w\" is dense"},
         {RPC_FRAME_PULL_DENSE, 3, 0, 0, 0, "there is no table 3"},
         {RPC_FRAME_STAT, UINT16_MAX, 0, 0, 0, "there is no table 65535"},
         {RPC_FRAME_STEP, 0, 0, 0, 0, "is not for a shard"},

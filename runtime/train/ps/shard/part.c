@@ -23,7 +23,7 @@ static const char *deed(const struct shard_tables *t) {
 int shard_note_nonfinite(struct shard_tables *t, struct shard_table *st, uint32_t trainer,
     const char *what, uint64_t which, struct co_err *err) {
     struct co_err e = {0};
-    int rc = co_err_set(&e, CO_INVALID, "trainer %u %s to table '%s', %s %llu", trainer, deed(t),
+    int rc = co_err_set(&e, CO_INVALID, "trainer %u %s to table \"%s\", %s %llu", trainer, deed(t),
         st->table->name, what, (unsigned long long)which);
     st->nonfinite++;
     if (!st->warned[trainer]) {

@@ -52,7 +52,7 @@ void shard_rows_done(struct shard_rows *r) {
 int shard_rows_make(struct shard_table *st, struct shard_rows *r, struct co_err *err) {
     int rc = table_store_make_many(st->rows, r->ids, r->n, r->slots, r->fresh, err);
     if (rc < 0) {
-        return co_err_wrap(err, "table '%s', %zu rows in this shard and up to %zu new ones",
+        return co_err_wrap(err, "table \"%s\", %zu rows in this shard and up to %zu new ones",
             st->table->name, table_store_rows(st->rows), r->n);
     }
     for (size_t i = 0; i < r->n; i++) {
@@ -124,8 +124,8 @@ static int add_up(
     int rc = table_store_make_many(st->sums, r->ids, r->n, slots, (bool *)(slots + r->n), err);
     if (rc < 0) {
         return co_err_wrap(err,
-            "table '%s', %zu rows of a step in this shard and up to %zu new ones", st->table->name,
-            table_store_rows(st->sums), r->n);
+            "table \"%s\", %zu rows of a step in this shard and up to %zu new ones",
+            st->table->name, table_store_rows(st->sums), r->n);
     }
     for (size_t i = 0; i < r->n; i++) {
         float *sum = table_store_values(st->sums, slots[i]);
@@ -159,7 +159,7 @@ static int take_clicks(const struct shard_table *st, const struct rpc_frame *f,
     r->clicks = *ret_own;
     for (size_t i = 0; i < n; i++) {
         if (!(r->clicks[i] >= 0 && r->clicks[i] <= PS_CLICKS_MAX)) {
-            return co_err_set(err, CO_INVALID, "table '%s', row %llu: %s %g is not 0 to 1e9",
+            return co_err_set(err, CO_INVALID, "table \"%s\", row %llu: %s %g is not 0 to 1e9",
                 st->table->name, (unsigned long long)shard_id(f, i / 2), i % 2 ? "click" : "show",
                 (double)r->clicks[i]);
         }

@@ -201,11 +201,11 @@ static void push_checks_shows_and_clicks(void **unused) {
         {0, 0, NULL},
         {PS_CLICKS_MAX, PS_CLICKS_MAX, NULL},
         {1, 2, NULL}, /* more clicks than shows: the user's numbers */
-        {-1, 0, "table 'e', row 5: show -1 is not 0 to 1e9"},
-        {0, -0.5F, "table 'e', row 5: click -0.5 is not 0 to 1e9"},
-        {1.5e9F, 0, "table 'e', row 5: show 1.5e+09 is not 0 to 1e9"},
-        {0, NAN, "table 'e', row 5: click nan is not 0 to 1e9"},
-        {INFINITY, 0, "table 'e', row 5: show inf is not 0 to 1e9"},
+        {-1, 0, "table \"e\", row 5: show -1 is not 0 to 1e9"},
+        {0, -0.5F, "table \"e\", row 5: click -0.5 is not 0 to 1e9"},
+        {1.5e9F, 0, "table \"e\", row 5: show 1.5e+09 is not 0 to 1e9"},
+        {0, NAN, "table \"e\", row 5: click nan is not 0 to 1e9"},
+        {INFINITY, 0, "table \"e\", row 5: show inf is not 0 to 1e9"},
     };
     (void)unused;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
@@ -228,11 +228,11 @@ static void push_that_is_refused_changes_nothing(void **unused) {
         uint64_t id; /* of the last row */
         const char *said;
     } rows[] = {
-        {RPC_FRAME_PUSH_SPARSE, 2, 24, 1, "24 bytes for 2 rows of table 'e' with dim 2"},
-        {RPC_FRAME_PUSH_SPARSE, 1, 32, 1, "32 bytes for 1 rows of table 'e' with dim 2"},
-        {RPC_FRAME_PUSH_SPARSE, 0, 16, 1, "16 bytes for 0 rows of table 'e' with dim 2"},
-        {RPC_FRAME_PUSH_CLICKS, 2, 32, 1, "32 bytes for 2 rows of table 'e' with dim 2"},
-        {RPC_FRAME_RESTORE_SPARSE, 2, 48, 1, "48 bytes for 2 rows of table 'e' with dim 2"},
+        {RPC_FRAME_PUSH_SPARSE, 2, 24, 1, "24 bytes for 2 rows of table \"e\" with dim 2"},
+        {RPC_FRAME_PUSH_SPARSE, 1, 32, 1, "32 bytes for 1 rows of table \"e\" with dim 2"},
+        {RPC_FRAME_PUSH_SPARSE, 0, 16, 1, "16 bytes for 0 rows of table \"e\" with dim 2"},
+        {RPC_FRAME_PUSH_CLICKS, 2, 32, 1, "32 bytes for 2 rows of table \"e\" with dim 2"},
+        {RPC_FRAME_RESTORE_SPARSE, 2, 48, 1, "48 bytes for 2 rows of table \"e\" with dim 2"},
         {RPC_FRAME_PUSH_SPARSE, 2, 32, 0, "id %llu does not belong to shard 1 of server 2"},
         {RPC_FRAME_PUSH_CLICKS, 2, 48, 0, "id %llu does not belong to shard 1 of server 2"},
         {RPC_FRAME_RESTORE_SPARSE, 2, 32, 0, "id %llu does not belong to shard 1 of server 2"},
@@ -328,8 +328,9 @@ static void push_that_is_not_finite_is_refused_as_a_whole(void **unused) {
             w.config.nonfinite = policies[i];
             testing_open(&w);
             assert_int_equal(CO_INVALID, push_five(&w, bad, NAN));
-            assert_string_equal("trainer 0 pushed NaN or Inf to table 'e', row 3; refused (servers "
-                                "with PADDLE_PS_NONFINITE=skip leave it out)",
+            assert_string_equal(
+                "trainer 0 pushed NaN or Inf to table \"e\", row 3; refused (servers "
+                "with PADDLE_PS_NONFINITE=skip leave it out)",
                 w.err.msg);
             assert_int_equal(0, testing_count(&w, 0));
             testing_end(&w);
@@ -363,7 +364,7 @@ static void push_without_memory_leaves_no_rows(void **unused) {
                 assert_true(rc == 0 || rc == CO_NORESOURCE);
                 assert_int_equal(rows + (rc == 0 ? PUSH : 0), testing_count(&w, 0));
                 assert_int_equal(rc == 0, testing_has(&w, 0, ids[PUSH - 1]));
-                assert_true(rc == 0 || (strstr(w.err.msg, "table 'e'") &&
+                assert_true(rc == 0 || (strstr(w.err.msg, "table \"e\"") &&
                                            strstr(w.err.msg, "up to 60 new ones")));
                 refused += rc < 0;
             }

@@ -59,13 +59,13 @@ static int set_rate(struct shard_table *st, uint64_t bits, struct co_err *err) {
     double lr;
     if (st->mode == RT_GEO) {
         return co_err_set(err, CO_INVALID,
-            "table '%s' is in geo mode: its learning rate is the trainers'", st->table->name);
+            "table \"%s\" is in geo mode: its learning rate is the trainers'", st->table->name);
     }
     memcpy(&lr, &bits, sizeof(lr));
     struct optim checked = st->optim;
     int rc = optim_set(&checked, "lr", lr, err);
     if (rc < 0) {
-        return co_err_wrap(err, "table '%s'", st->table->name);
+        return co_err_wrap(err, "table \"%s\"", st->table->name);
     }
     st->lr = lr;
     follow(st);

@@ -128,7 +128,7 @@ static void a_rate_that_is_none_is_refused(void **unused) {
     testing_start(&w, specs, 2, RT_ASYNC);
     for (size_t i = 0; i < CO_ARRAY_LEN(bad); i++) {
         assert_int_equal(CO_INVALID, set_rate(&w, 1, bad[i]));
-        assert_non_null(strstr(w.err.msg, "table 'e'"));
+        assert_non_null(strstr(w.err.msg, "table \"e\""));
         assert_non_null(strstr(w.err.msg, "lr"));
         assert_rate(&w, 1, 0.5, 0, 0.5);
     }
@@ -145,7 +145,8 @@ static void calls_of_other_modes_are_refused(void **unused) {
     struct testing w;
     testing_start(&w, &spec, 1, RT_GEO);
     assert_int_equal(CO_INVALID, set_rate(&w, 0, 0.1));
-    assert_string_equal("table 'e' is in geo mode: its learning rate is the trainers'", w.err.msg);
+    assert_string_equal(
+        "table \"e\" is in geo mode: its learning rate is the trainers'", w.err.msg);
     testing_end(&w);
     testing_start(&w, specs, 2, RT_SYNC);
     assert_int_equal(CO_INVALID, tick(&w, 0));

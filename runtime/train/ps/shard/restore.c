@@ -103,10 +103,10 @@ int shard_restore_fits(
     int rc = 0;
     for (uint32_t i = 0; i < n && rc == 0; i++) {
         int at = find_saved(p, tables[i].name);
-        rc = at < 0 ? co_err_set(err, CO_INVALID, "it has no table '%s'", tables[i].name)
+        rc = at < 0 ? co_err_set(err, CO_INVALID, "it has no table \"%s\"", tables[i].name)
                     : ps_fit_check(&tables[i], &p->tables[at], err);
     }
-    return rc < 0 ? co_err_wrap(err, "checkpoint %llu in '%s' does not fit",
+    return rc < 0 ? co_err_wrap(err, "checkpoint %llu in \"%s\" does not fit",
                         (unsigned long long)p->number, chain->dir)
                   : 0;
 }
@@ -150,7 +150,7 @@ static int open_sources(
         struct rt_table_spec spec = ps_table_spec_of(s->saved);
         int rc = ps_table_make(&spec, &s->was, err);
         if (rc < 0) {
-            return co_err_wrap(err, "checkpoint in '%s'", chain->dir);
+            return co_err_wrap(err, "checkpoint in \"%s\"", chain->dir);
         }
         if (s->saved->sparse) {
             s->gone =
@@ -214,7 +214,7 @@ static int take_rows(
         }
         int rc = table_store_make(s->to->rows, id, &slot, &fresh, err);
         if (rc < 0) {
-            return co_err_wrap(err, "table '%s'", s->saved->name);
+            return co_err_wrap(err, "table \"%s\"", s->saved->name);
         }
         if (fresh) {
             ps_fit_row(s->to->table, s->saved, data + 8, s->row);
@@ -238,7 +238,7 @@ static int take_erased(
         int rc = is_mine(l, id) ? table_store_make(s->gone, id, &slot, &fresh, err) : 0;
         if (rc < 0) {
             l->crowded = rc == CO_NORESOURCE;
-            return co_err_wrap(err, "table '%s': erased ids", s->saved->name);
+            return co_err_wrap(err, "table \"%s\": erased ids", s->saved->name);
         }
     }
     return 0;
@@ -283,8 +283,8 @@ static int take_dense(
     uint64_t floats = co_size_add(co_size_mul(c->items, 1 + rule->planes), rule->scalars);
     if (c->bytes != co_size_mul(floats, sizeof(float))) { /* the rule is not that of the state */
         return co_err_set(err, CO_DAMAGED,
-            "'%s': table '%s': %u values of optimizer '%s' have %u bytes", l->dir, s->saved->name,
-            c->items, s->saved->optimizer, c->bytes);
+            "\"%s\": table \"%s\": %u values of optimizer \"%s\" have %u bytes", l->dir,
+            s->saved->name, c->items, s->saved->optimizer, c->bytes);
     }
     const struct ps_shard_position here = shard_here(&l->tables->config);
     struct ps_range part = ps_dense_share(s->to->table, &here);

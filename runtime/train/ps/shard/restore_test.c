@@ -380,15 +380,16 @@ static void tables_that_do_not_fit_are_named_and_stay(void **unused) {
         const char *said;
     } rows[] = {
         {{.name = "other", .kind = RT_SPARSE, .dim = 2, .optimizer = "sgd"}, NULL, 0,
-            "it has no table 'rows'"},
+            "it has no table \"rows\""},
         {{.name = "rows", .kind = RT_SPARSE, .dim = 3, .optimizer = "sgd"}, NULL, 0,
-            "table 'rows' is sparse there, size 0, dim 3; here it is sparse, size 0, dim 2"},
+            "table \"rows\" is sparse there, size 0, dim 3; here it is sparse, size 0, dim 2"},
         {{.name = "rows", .kind = RT_DENSE, .size = 9, .optimizer = "sgd"}, NULL, 0,
-            "table 'rows' is dense there, size 9, dim 0; here it is sparse, size 0, dim 2"},
+            "table \"rows\" is dense there, size 9, dim 0; here it is sparse, size 0, dim 2"},
         {{.name = "rows", .kind = RT_SPARSE, .dim = 2}, "newton:lr=1", 0, "newton"},
         {{.name = "rows", .kind = RT_SPARSE, .dim = 2}, "sgd:speed=1", 0, "speed"},
         {{.name = "rows", .kind = RT_SPARSE, .dim = 2}, "adam:lr=1", 1,
-            "table 'rows' has 1 floats of state there with optimizer 'adam:lr=1', here that has"},
+            "table \"rows\" has 1 floats of state there with optimizer \"adam:lr=1\", here that "
+            "has"},
     };
     (void)unused;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
@@ -406,7 +407,7 @@ static void tables_that_do_not_fit_are_named_and_stay(void **unused) {
         testing_start(&w, rows_and_vector, 1, RT_ASYNC);
         assert_int_equal(0, testing_push_one(&w, 0, 8, 1));
         assert_int_equal(CO_INVALID, restore(&w, &c, 1));
-        if (!strstr(w.err.msg, rows[i].said) || !strstr(w.err.msg, "checkpoint 1 in '") ||
+        if (!strstr(w.err.msg, rows[i].said) || !strstr(w.err.msg, "checkpoint 1 in \"") ||
             !strstr(w.err.msg, c.dir)) {
             fail_msg("'%s' does not say %s", w.err.msg, rows[i].said);
         }
@@ -674,10 +675,11 @@ static void chunks_that_cannot_be_of_these_tables_are_damage(void **unused) {
         {{CKPT_PART_ROWS, 1, 0, 1, 0, 16}, "rows of a dense table"},
         {{CKPT_PART_ERASED, 1, 0, 1, 0, 8}, "rows of a dense table"},
         {{CKPT_PART_DENSE, 0, 0, 1, 0, 4}, "values of a sparse table"},
-        {{CKPT_PART_ROWS, 0, 0, 1, 0, 20}, "1 rows of table 'rows' has 20 bytes, expected 16"},
-        {{CKPT_PART_ROWS, 0, 0, 2, 0, 16}, "2 rows of table 'rows' has 16 bytes, expected 32"},
-        {{CKPT_PART_ERASED, 0, 0, 2, 0, 8}, "erased ids of table 'rows' has 8 bytes, expected 16"},
-        {{CKPT_PART_RATE, 0, 0, 1, 0, 8}, "rate of table 'rows' has 8 bytes, expected 16"},
+        {{CKPT_PART_ROWS, 0, 0, 1, 0, 20}, "1 rows of table \"rows\" has 20 bytes, expected 16"},
+        {{CKPT_PART_ROWS, 0, 0, 2, 0, 16}, "2 rows of table \"rows\" has 16 bytes, expected 32"},
+        {{CKPT_PART_ERASED, 0, 0, 2, 0, 8},
+            "erased ids of table \"rows\" has 8 bytes, expected 16"},
+        {{CKPT_PART_RATE, 0, 0, 1, 0, 8}, "rate of table \"rows\" has 8 bytes, expected 16"},
         {{CKPT_PART_DENSE, 1, 0, 1, SIZE, 4}, "some behind the end of their table"},
         {{CKPT_PART_DENSE, 1, 0, 2, SIZE - 1, 8}, "some behind the end of their table"},
         {{CKPT_PART_DENSE, 1, 0, 1, UINT64_MAX, 4}, "some behind the end of their table"},
@@ -720,7 +722,7 @@ static void rows_that_exceed_the_memory_are_refused_by_name(void **unused) {
     testing_open(&w);
     size_t used = atomic_load(&w.budget.used);
     assert_int_equal(CO_NORESOURCE, restore(&w, &c, 1));
-    assert_non_null(strstr(w.err.msg, "table 'rows'"));
+    assert_non_null(strstr(w.err.msg, "table \"rows\""));
     assert_non_null(strstr(w.err.msg, "1024 KiB (memory_max)"));
     assert_empty(&w, "no memory");
     assert_int_equal(used, atomic_load(&w.budget.used)); /* for the next restore, and for others */

@@ -232,7 +232,7 @@ int shard_shrink(struct shard_tables *t, struct shard_table *st, const struct rp
     const struct table_policy *evict = evict_of(st);
     const bool all = f->head.count == RPC_FRAME_SHRINK_ALL;
     if (!all && evict->kind == TABLE_EVICT_NONE) {
-        return co_err_set(err, CO_INVALID, "table '%s' has no evict policy", st->table->name);
+        return co_err_set(err, CO_INVALID, "table \"%s\" has no evict policy", st->table->name);
     }
     if (st->cold) {
         return shard_cold_shrink(st, f, now_of(st), ret, err);

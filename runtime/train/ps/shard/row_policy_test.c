@@ -376,7 +376,7 @@ static void shrink_without_a_policy_is_refused(void **unused) {
     start(&w, NULL, NULL, RT_ASYNC);
     assert_int_equal(
         CO_INVALID, testing_ask(&w, 0, testing_frame(RPC_FRAME_SHRINK, 0, 0, 0), NULL));
-    assert_string_equal("table 'e' has no evict policy", w.err.msg);
+    assert_string_equal("table \"e\" has no evict policy", w.err.msg);
     testing_end(&w);
 }
 

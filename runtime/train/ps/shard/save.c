@@ -135,7 +135,7 @@ static void clear(struct shard_save *v, const Rpc__CkptRestore *r) {
     v->loads = r->number;
     v->opened = 0;
     co_err_set(&v->closed, CO_UNAVAILABLE,
-        "the restore of checkpoint %" PRIu64 " in '%.200s' has not ended on all servers: tables "
+        "the restore of checkpoint %" PRIu64 " in \"%.200s\" has not ended on all servers: tables "
         "cannot be used until rt_restore succeeds",
         r->number, r->dir);
     shard_snapshot_forget(&v->snapshot);

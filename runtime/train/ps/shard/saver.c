@@ -282,16 +282,16 @@ int shard_saver_check_dir(const char *root, const char *dir, struct co_err *err)
     size_t len = strlen(dir);
     if (len == 0 || len > DIR_MAX || dir[0] != '/') {
         return co_err_set(err, CO_INVALID,
-            "checkpoint directory '%.200s' is not an absolute path of up to %d bytes", dir,
+            "checkpoint directory \"%.200s\" is not an absolute path of up to %d bytes", dir,
             DIR_MAX);
     }
     if (strstr(dir, "/../") || (len >= 3 && strcmp(dir + len - 3, "/..") == 0)) {
         return co_err_set(err, CO_PERMISSION,
-            "checkpoint directory '%.200s' has '..' in it, expected the path without", dir);
+            "checkpoint directory \"%.200s\" has '..' in it, expected the path without", dir);
     }
     if (!below) {
         return co_err_set(err, CO_PERMISSION,
-            "checkpoint directory '%.200s' is not below '%.200s', where this server keeps them",
+            "checkpoint directory \"%.200s\" is not below \"%.200s\", where this server keeps them",
             dir, root);
     }
     return 0;

@@ -42,7 +42,7 @@ static int check_incomplete(const char *dir, uint64_t number, struct co_err *err
     CO_TRY(ckpt_is_complete(dir, number, &complete, err));
     if (complete) {
         return co_err_set(err, CO_EXISTS,
-            "checkpoint %" PRIu64 " in '%s' is complete, it stays as it is", number, dir);
+            "checkpoint %" PRIu64 " in \"%s\" is complete, it stays as it is", number, dir);
     }
     return 0;
 }

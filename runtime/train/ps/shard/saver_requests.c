@@ -134,7 +134,7 @@ static int check(struct shard_saver *sv, const Rpc__CkptRestore *r, struct co_er
     if (rc == CO_NOTFOUND) {
         return co_err_set(err, CO_UNAVAILABLE,
             "server %u does not see checkpoint %" PRIu64
-            " in '%s': is the directory shared by all servers",
+            " in \"%s\": is the directory shared by all servers",
             k->server, r->number, r->dir);
     }
     CO_TRY(rc);

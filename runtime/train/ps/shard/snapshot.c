@@ -211,7 +211,8 @@ static int check_mode(
         const struct shard_table *st = &s->tables->tables[i];
         if (st->cold && st->table->evict.kind == TABLE_EVICT_CTR) {
             return co_err_set(err, CO_INVALID,
-                "table '%s' may have rows on the servers' disks (%s): a checkpoint of save mode %u "
+                "table \"%s\" may have rows on the servers' disks (%s): a checkpoint of save mode "
+                "%u "
                 "is not possible, rt_save_as is",
                 st->table->name, co_contract[CO_VAR_PS_COLD_DIR].name, (unsigned)o->mode);
         }

@@ -23,7 +23,7 @@ int shard_sparse_init(struct shard_tables *t, struct shard_table *st, struct co_
     shape.storage = RT_F32;
     st->sums = st->mode == RT_SYNC ? table_store_new(&shape, c->budget) : NULL;
     int rc = table_admission_new(&st->table->admit, c->budget, &st->admission, err);
-    return rc < 0 ? co_err_wrap(err, "table '%s'", st->table->name) : 0;
+    return rc < 0 ? co_err_wrap(err, "table \"%s\"", st->table->name) : 0;
 }
 
 void shard_sparse_done(struct shard_table *st) {
@@ -71,7 +71,7 @@ static int find_rows(struct shard_table *st, const uint64_t *ids, size_t n, stru
         return 0;
     }
     int rc = table_cold_find(st->cold, ids, n, ret->slots, ret->bodies, err);
-    return rc < 0 ? co_err_wrap(err, "table '%s'", st->table->name) : 0;
+    return rc < 0 ? co_err_wrap(err, "table \"%s\"", st->table->name) : 0;
 }
 
 static const void *values_of(const struct shard_table *st, const struct rows_found *f, size_t i) {
@@ -194,7 +194,7 @@ static size_t row_bytes(const struct shard_table *st, uint8_t kind) {
 static int check_rows(const struct shard_table *st, const struct rpc_frame *f, struct co_err *err) {
     size_t bytes = row_bytes(st, f->head.kind);
     if (bytes > 0 && f->head.bytes != co_size_mul(f->head.count, 8 + bytes)) {
-        return co_err_set(err, CO_INVALID, "%s: %u bytes for %u rows of table '%s' with dim %zu",
+        return co_err_set(err, CO_INVALID, "%s: %u bytes for %u rows of table \"%s\" with dim %zu",
             rpc_frame_kind_name(f->head.kind), f->head.bytes, f->head.count, st->table->name,
             st->dim);
     }

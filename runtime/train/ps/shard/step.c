@@ -78,7 +78,7 @@ int shard_steps_hold(
     }
     int rc = table_budget_take(s->tables->config.budget, weigh_frame(f), err);
     if (rc < 0) {
-        return co_err_wrap(err, "table '%s', gradients that wait for their step",
+        return co_err_wrap(err, "table \"%s\", gradients that wait for their step",
             s->tables->tables[f->head.table].table->name);
     }
     rpc_frame_detach(f);

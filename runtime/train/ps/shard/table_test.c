@@ -21,9 +21,9 @@ static void specs_are_checked(void **state) {
     } rows[] = {
         {{.name = "w", .kind = RT_DENSE, .size = 10, .optimizer = "sgd:lr=0.1"}, NULL},
         {{.name = "emb-1", .kind = RT_SPARSE, .dim = 8, .init = "uniform:min=-1,max=1"}, NULL},
-        {{.name = "", .kind = RT_DENSE, .size = 10}, "table name ''"},
-        {{.name = "a/b", .kind = RT_DENSE, .size = 10}, "'a/b'"},
-        {{.name = "..", .kind = RT_DENSE, .size = 10}, "'..'"},
+        {{.name = "", .kind = RT_DENSE, .size = 10}, "table name \"\""},
+        {{.name = "a/b", .kind = RT_DENSE, .size = 10}, "\"a/b\""},
+        {{.name = "..", .kind = RT_DENSE, .size = 10}, "\"..\""},
         {{.name = "w", .kind = RT_DENSE}, "size 0"},
         {{.name = "w", .kind = RT_SPARSE}, "dim 0"},
         {{.name = "w", .kind = RT_SPARSE, .dim = 70000}, "dim 70000"},
@@ -32,17 +32,18 @@ static void specs_are_checked(void **state) {
         {{.name = "w", .kind = RT_DENSE, .size = 9, .optimizer = "adam:clip_norm=1"}, "clip_norm"},
         {{.name = "w", .kind = RT_SPARSE, .dim = 1, .optimizer = "adagrad_row"}, NULL},
         {{.name = "w", .kind = RT_DENSE, .size = 9, .optimizer = "adagrad_row"},
-            "'adagrad_row:lr=0.01,epsilon=1e-06,initial=0' looks at whole rows"},
+            "\"adagrad_row:lr=0.01,epsilon=1e-06,initial=0\" looks at whole rows"},
         {{.name = "w", .kind = RT_SPARSE, .dim = 1, .init = "unifrom"}, "unifrom"},
-        {{.name = "w", .kind = RT_SPARSE, .dim = 1, .init = "uniform:low=1"}, "'low'"},
-        {{.name = "w", .kind = RT_SPARSE, .dim = 1, .init = "uniform:min"}, "'min'"},
+        {{.name = "w", .kind = RT_SPARSE, .dim = 1, .init = "uniform:low=1"}, "\"low\""},
+        {{.name = "w", .kind = RT_SPARSE, .dim = 1, .init = "uniform:min"}, "\"min\""},
         {{.name = "w", .kind = RT_SPARSE, .dim = 1, .init = "constant:value=x"}, "value"},
         {{.name = "w", .kind = RT_SPARSE, .dim = 1, .storage = "f16", .wire = "bf16"}, NULL},
-        {{.name = "w", .kind = RT_SPARSE, .dim = 1, .storage = "f8"}, "storage 'f8' is not f32"},
-        {{.name = "w", .kind = RT_SPARSE, .dim = 1, .wire = "i8"}, "wire 'i8' is not f32"},
+        {{.name = "w", .kind = RT_SPARSE, .dim = 1, .storage = "f8"}, "storage \"f8\" is not f32"},
+        {{.name = "w", .kind = RT_SPARSE, .dim = 1, .wire = "i8"}, "wire \"i8\" is not f32"},
         {{.name = "w", .kind = RT_SPARSE, .dim = 1, .admit = "count:n=3", .evict = "ctr"}, NULL},
-        {{.name = "w", .kind = RT_SPARSE, .dim = 1, .admit = "often"}, "table 'w': admit 'often'"},
-        {{.name = "w", .kind = RT_SPARSE, .dim = 1, .evict = "ttl"}, "table 'w': evict 'ttl'"},
+        {{.name = "w", .kind = RT_SPARSE, .dim = 1, .admit = "often"},
+            "table \"w\": admit \"often\""},
+        {{.name = "w", .kind = RT_SPARSE, .dim = 1, .evict = "ttl"}, "table \"w\": evict \"ttl\""},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct ps_table t;
@@ -273,7 +274,7 @@ static void tables_that_do_not_fit_are_refused_by_name(void **state) {
     struct shard_tables t;
     struct co_err err = {0};
     assert_int_equal(CO_NORESOURCE, shard_tables_init(&t, &config, &err));
-    assert_non_null(strstr(err.msg, "'huge'"));
+    assert_non_null(strstr(err.msg, "\"huge\""));
 }
 
 /* Two rows (3 fine, 5 not) or the ten values of "w" (index 4 not); the finite ones are 1. */
@@ -324,8 +325,8 @@ static void what_is_not_finite_is_refused_or_left_out(void **state) {
             assert_int_equal(refuse ? CO_INVALID : 0, shard_tables_do(&t, 1, f, &a, &err));
             if (refuse) {
                 assert_string_equal(
-                    sparse ? "trainer 1 pushed NaN or Inf to table 'e', row 5" REFUSED
-                           : "trainer 1 pushed NaN or Inf to table 'w', index 4" REFUSED,
+                    sparse ? "trainer 1 pushed NaN or Inf to table \"e\", row 5" REFUSED
+                           : "trainer 1 pushed NaN or Inf to table \"w\", index 4" REFUSED,
                     err.msg);
             }
             struct rpc_frame ask = {.head = {.kind = RPC_FRAME_STAT, .table = sparse}};

@@ -120,7 +120,7 @@ int shard_tables_do(struct shard_tables *t, uint32_t trainer, const struct rpc_f
         return co_err_set(err, CO_INVALID, "frame kind %u is not for a shard", f->head.kind);
     }
     if (st->table->spec.kind != want) {
-        return co_err_set(err, CO_INVALID, "%s: table '%s' is %s",
+        return co_err_set(err, CO_INVALID, "%s: table \"%s\" is %s",
             rpc_frame_kind_name(f->head.kind), st->table->name,
             want == RT_DENSE ? "sparse" : "dense");
     }
