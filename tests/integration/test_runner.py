@@ -1,6 +1,7 @@
 """tests/run itself: what it says of programs that fail, hang, or fail now and then."""
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -101,6 +102,49 @@ def test_lanes_that_want_one_virtual_environment_make_it_once(tmp_path):
     outs = [p.communicate(timeout=120)[0] for p in lanes]
     assert [out.splitlines()[-1] for out in outs] == [f"{tmp_path}/venv/bin/python"] * 3, outs
     assert sum("making" in out for out in outs) == 1, outs
+
+
+# pytest is not started: its report has one test, which has failed, and its arguments are printed.
+FAILS_PYTEST = """import importlib.machinery as m, importlib.util as u, pathlib, sys
+tests, root, *sys.argv[1:] = sys.argv[1:]
+loader = m.SourceFileLoader("run_of_tests", tests + "/run")
+run = u.module_from_spec(u.spec_from_loader(loader.name, loader))
+sys.path.insert(0, tests)
+loader.exec_module(run)
+class Pytest:
+    returncode = 1
+    def __init__(self, command, **k):
+        print("pytest:", k["env"].get("APISERVER_VERSION"), k["env"].get("PADDLE_BIN"), *(w for w in command if "::" in str(w)))
+        report = next(w for w in command if str(w).startswith("--junitxml=")).partition("=")[2]
+        pathlib.Path(report).write_text('<r><testcase classname="tests.paddle.test_servers" name="test_it" time="1"><failure/></testcase></r>')
+    def wait(self):
+        pass
+run.ROOT = pathlib.Path(root)
+run.programs = lambda names: True
+run.venv = lambda *a: "python"
+run.subprocess.Popen = Pytest
+run.main()"""
+
+
+@pytest.mark.parametrize("words", ["integration", "integration bin", "memory", "compat v1.28.15", "e2e", "release", "paddle", "paddle-pods", "python",
+                                   "python-pods"])
+def test_what_repeats_a_failed_test_runs_that_one_alone(tmp_path, words):
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    for folder in "bin", "docs":
+        (tmp_path / folder).mkdir()
+    (tmp_path / "docs/install.md").write_text("")
+
+    def said(args, env):
+        p = subprocess.run([sys.executable, "-c", FAILS_PYTEST, ROOT / "tests", tmp_path, *args], capture_output=True, text=True, timeout=60, env=env)
+        assert p.returncode == 1, p.stderr
+        return p.stdout
+
+    env = {k: v for k, v in os.environ.items() if k not in ("TESTS_TIMES", "APISERVER_VERSION", "PADDLE_BIN")}
+    first = said(words.split(), env)
+    version, command = re.search(r"again: (?:APISERVER_VERSION=(\S+) )?tests/run (.*)", first).groups()
+    second = said(shlex.split(command), env | ({"APISERVER_VERSION": version} if version else {}))
+    where = re.search("^pytest: (\\S+ \\S+)", first, re.M)[1]
+    assert re.findall("^pytest: .*", second, re.M) == [f"pytest: {where} tests/paddle/test_servers.py::test_it"], second
 
 
 def test_minutes_are_printed_by_part(tmp_path):
