@@ -135,7 +135,7 @@ int ckpt_begin(struct ckpt_writer *w, const struct ckpt_table *table, struct co_
     w->file = fopen(path, "wxe");
     if (!w->file && errno == EEXIST) { /* no file had this generation when this save began */
         return co_err_set(err, CO_EXISTS,
-            "another save has made '%s' meanwhile: one trainer saves to a directory at a time",
+            "another save has made \"%s\" meanwhile: one trainer saves to a directory at a time",
             path);
     }
     if (!w->file) {

@@ -46,7 +46,7 @@ int rt_model_open(const char *dir, struct rt_model **ret_model, struct co_err *e
     }
     if (rc == 0 && ckpt_has_newer_save(dir, m->number)) {
         ps_log_warn(
-            "'%s' has a newer model, which rt_save wrote: checkpoint %llu of the servers is "
+            "\"%s\" has a newer model, which rt_save wrote: checkpoint %llu of the servers is "
             "used; to use that model, save it to a directory of its own",
             dir, (unsigned long long)m->number);
     }
