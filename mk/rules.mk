@@ -1,5 +1,6 @@
 # How objects, archives, programs, tests and fuzz targets are made.
 
+comma := ,
 archive = $(BUILD)/lib/$(subst /,-,$(1)).a
 srcs    = $(filter-out %_test.c %_fuzz.c %_testing.c $(foreach p,$(PROGRAMS) paddle-gate,$(main_$(p))),\
     $(wildcard $(1)/*.c))
@@ -11,7 +12,8 @@ objs    = $(patsubst %.c,$(BUILD)/obj/%.o,$(call srcs,$(1))) \
 pc      = $(if $(PC_$(1)),,$(eval PC_$(1) := $$(shell $(PKG_CONFIG) --libs $(1))))$(PC_$(1))
 libs    = $(foreach p,$(sort $(foreach u,$(1),$(pkgs_$(u)))),$(if $(filter -l%,$(p)),$(p),$(call pc,$(p)))) -lm
 # Tests are linked by the hundred: mold takes a tenth of the time.  What is shipped is linked by binutils' ld.
-FAST_LD := $(if $(shell command -v ld.mold),-fuse-ld=mold)
+# Its RELRO may begin outside of all segments, where .tbss is the end of a page: code has pages of its own.
+FAST_LD := $(if $(shell command -v ld.mold),-fuse-ld=mold -Wl$(comma)-z$(comma)separate-code)
 group   = -Wl,--start-group $(foreach u,$(1),$(call archive,$(u))) -Wl,--end-group
 all_of  = $(1) $(uses_$(1))
 built   = $(foreach u,$(call all_of,$(1)),$(call archive,$(u)))
@@ -121,7 +123,6 @@ $(GPU_TESTS) $(BUILD)/test/runtime/train/coll/gpu_test: $(STANDINS)
 # ---- compile_commands.json ----
 
 SOURCES = $(foreach u,$(UNITS),$(wildcard $(u)/*.c))
-comma := ,
 separator = $(if $(filter $(firstword $(SOURCES)),$(1)),,$(comma))
 escaped = $(subst ",\",$(subst \,\\,$(1)))
 database_row = {"directory": "$(CURDIR)", "file": "$(1)", "command": "$(call escaped,$(call compile,$(1))) -c $(1)"}
