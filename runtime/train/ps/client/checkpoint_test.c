@@ -578,7 +578,7 @@ static void a_call_for_the_other_kind_is_named(void **state) {
     assert_int_equal(CO_NOTFOUND, rt_load(c, *state, &why));
     /* Both in one directory: each call takes its own, and who could take either says which. */
     static const struct timespec then[2] = {{5, 0}, {5, 0}}, before[2] = {{4, 0}, {4, 0}};
-    static const char newer[] = "/points' has a newer model, which rt_save wrote: checkpoint 1 of";
+    static const char newer[] = "/points\" has a newer model, which rt_save wrote: checkpoint 1 of";
     CO_AUTOFREE char *of_save = co_xasprintf("%s/MANIFEST", points);
     CO_AUTOFREE char *of_point = co_xasprintf("%s/MANIFEST", point);
     OK(rt_save(c, points, &err));
