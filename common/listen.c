@@ -123,6 +123,17 @@ int co_listen(const char *addr, int *ret_fd, struct co_err *err) {
     return co_listen_within(addr, 0, ret_fd, err);
 }
 
+bool co_listen_is_local(const struct sockaddr *addr, socklen_t len) {
+    CO_AUTOCLOSE int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_storage any_port = {0};
+    memcpy(&any_port, addr, len);
+    /* Both families have their port in the same place. */
+    ((struct sockaddr_in *)(void *)&any_port)->sin_port = 0;
+    /* In use: the address is its own, and connections from it have taken all ports. */
+    return fd >= 0 &&
+           (bind(fd, (const struct sockaddr *)&any_port, len) == 0 || errno == EADDRINUSE);
+}
+
 uint16_t co_listen_port(int fd) {
     union {
         struct sockaddr any;

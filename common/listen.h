@@ -1,7 +1,9 @@
 /* Opens listening TCP sockets. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include "common/err.h"
 #include "common/mem.h"
@@ -16,4 +18,7 @@ CO_MUST_CHECK int co_listen(const char *addr, int *ret_fd, struct co_err *err);
  * connections, most of which end soon.  Tries again for so long, and blocks meanwhile. */
 CO_MUST_CHECK int co_listen_within(const char *addr, int64_t ms, int *ret_fd, struct co_err *err);
 enum { CO_LISTEN_MS = 5000 };
+/* Whether the address, whatever its port, is one of this machine's: only then a socket can be bound
+ * to it. */
+bool co_listen_is_local(const struct sockaddr *addr, socklen_t len);
 uint16_t co_listen_port(int fd);

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -117,6 +118,36 @@ static uint16_t hold_port(int *ret_fd, int *ret_peer) {
     } while (bind(*ret_fd, (const struct sockaddr *)&own, sizeof(own)) < 0 && errno == EADDRINUSE);
     assert_int_equal(connect(*ret_fd, (const struct sockaddr *)&a, sizeof(a)), 0);
     return co_listen_port(*ret_fd);
+}
+
+static bool no_port_left;
+
+int bind(int fd, const struct sockaddr *addr, socklen_t len) {
+    struct sockaddr_in a = {0};
+    memcpy(&a, addr, len < sizeof(a) ? len : sizeof(a)); /* both families' port is in one place */
+    int r = (int)syscall(SYS_bind, fd, addr, len);
+    if (r == 0 && no_port_left && a.sin_port == 0) {
+        errno = EADDRINUSE;
+        return -1;
+    }
+    return r;
+}
+
+/* Thousands of connections of one address may have all ports. */
+static void an_address_is_local_also_when_it_has_no_port_left(void **state) {
+    (void)state;
+    static const struct {
+        const char *address;
+        bool local;
+    } rows[] = {{"127.0.0.1", true}, {"127.1.2.3", true}, {"192.0.2.1", false} /* RFC 5737 */};
+    for (size_t i = 0; i < 2 * CO_ARRAY_LEN(rows); i++) {
+        struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(80)};
+        assert_int_equal(inet_pton(AF_INET, rows[i / 2].address, &a.sin_addr), 1);
+        no_port_left = i % 2 == 1;
+        bool local = co_listen_is_local((const struct sockaddr *)&a, sizeof(a));
+        no_port_left = false;
+        assert_int_equal(local, rows[i / 2].local);
+    }
 }
 
 static int opened; /* folders, since the test has set it to 0 */
@@ -223,6 +254,7 @@ int main(void) {
         cmocka_unit_test(it_listens_at_the_given_address),
         cmocka_unit_test(what_is_no_address_is_named),
         cmocka_unit_test(who_has_a_port_is_not_looked_for_unasked),
+        cmocka_unit_test(an_address_is_local_also_when_it_has_no_port_left),
         cmocka_unit_test(who_has_a_port_is_named),
         cmocka_unit_test(a_port_that_is_free_again_is_taken),
         cmocka_unit_test(it_does_not_block_and_is_not_inherited),

@@ -209,24 +209,18 @@ size_t net_connect(
     return ok;
 }
 
-/* Whether the host is an address of this machine. Tried with port 0, so that a port in use does not
- * matter. */
+/* Whether the host is an address of this machine. */
 static bool is_local(const char *host) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST};
     CO_CLEANUP(freeaddrinfop) struct addrinfo *a = NULL;
     /* no wait: a numeric address asks no resolver */
-    if (getaddrinfo(host, "0", &hints, &a) != 0) {
-        return false;
-    }
-    CO_AUTOCLOSE int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    return fd >= 0 && bind(fd, a->ai_addr, a->ai_addrlen) == 0;
+    return getaddrinfo(host, "0", &hints, &a) == 0 && co_listen_is_local(a->ai_addr, a->ai_addrlen);
 }
 
 /* A machine without IPv6 cannot listen on [::]. */
 static bool has_v6(void) {
-    CO_AUTOCLOSE int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_in6 any = {.sin6_family = AF_INET6};
-    return fd >= 0 && bind(fd, (struct sockaddr *)&any, sizeof(any)) == 0;
+    return co_listen_is_local((struct sockaddr *)&any, sizeof(any));
 }
 
 int net_listen_address(const char *endpoint, char *ret_text, size_t size, struct co_err *err) {

@@ -39,15 +39,9 @@ static void connect_to(struct rdzv_master *w, const char *host, uint16_t port) {
     w->found(w->arg, NULL);
 }
 
-/* Whether one of the addresses is this machine's: only then a socket can be bound to it. */
 static bool is_local(const struct addrinfo *list) {
     for (const struct addrinfo *a = list; a; a = a->ai_next) {
-        struct sockaddr_storage addr = {0};
-        CO_AUTOCLOSE int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        memcpy(&addr, a->ai_addr, a->ai_addrlen);
-        /* Both families have their port in the same place. */
-        ((struct sockaddr_in *)(void *)&addr)->sin_port = 0;
-        if (fd >= 0 && bind(fd, (const struct sockaddr *)&addr, a->ai_addrlen) == 0) {
+        if (co_listen_is_local(a->ai_addr, a->ai_addrlen)) {
             return true;
         }
     }
