@@ -163,12 +163,15 @@ static void walk(/* NOLINT(misc-no-recursion) */
             judge_name(to, of, at, name);
             continue;
         }
+        if (!below) {
+            continue;
+        }
         size_t i;
         json_t *item;
-        if (below && json_is_object(j)) {
+        if (json_is_object(j)) {
             walk(to, j, below, at);
         }
-        json_array_foreach(below ? j : NULL, i, item) {
+        json_array_foreach(j, i, item) {
             CO_AUTOFREE char *place = co_xasprintf("%s.%zu", at, i);
             walk(to, item, below, place);
         }

@@ -96,7 +96,7 @@ static int open_view(const char *command, const char *path, const struct ckpt_ar
             " is used in its place\n",
             command, chain->damaged, ckpt_chain_number(chain));
     }
-    if ((*ret)->newer_save) {
+    if (chain && (*ret)->newer_save) {
         (void)fprintf(stderr,
             "paddlerun ckpt %s: \"%s\" has a newer model, which rt_save wrote: checkpoint %" PRIu64
             " of the servers is used; copy the model's files to a directory of their own to see "
