@@ -31,7 +31,7 @@ static void white_space_is_skipped(void **state) {
     assert_string_equal(plain, "abc");
 }
 
-static void what_is_no_base64(void **state) {
+static void malformed_base64_is_refused(void **state) {
     (void)state;
     static const char *const rows[] = {"Y", "YQ", "YQ=", "YQ=a",
         "Y===", "====", "Y*==", "YQ==YQ==", "YR==", "YWJj-", "YWJj-YWJj", "-", "\n"};
@@ -46,7 +46,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_and_bytes),
         cmocka_unit_test(white_space_is_skipped),
-        cmocka_unit_test(what_is_no_base64),
+        cmocka_unit_test(malformed_base64_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

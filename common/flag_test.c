@@ -88,7 +88,7 @@ static void all_spellings_are_taken(void **state) {
 }
 
 /* Names and flags in any order; behind "--" all are names. */
-static void flags_stand_among_words(void **state) {
+static void flags_and_names_come_in_any_order(void **state) {
     (void)state;
     static const struct {
         char *argv[8];
@@ -136,7 +136,7 @@ static void the_last_of_repeated_flags_wins(void **state) {
     assert_int_equal(v.count, 2);
 }
 
-static void two_values_where_one_can_be_meant_are_an_error(void **state) {
+static void two_values_of_a_once_flag_are_an_error(void **state) {
     (void)state;
     const char *kind = NULL;
     const struct co_flag one = {"kind", CO_FLAG_STR, &kind, NULL, "", .once = true};
@@ -244,7 +244,7 @@ static void a_bad_default_is_our_own_error(void **state) {
     assert_int_equal(co_flags_parse(&bad, 1, 1, argv, &rest, &err), CO_INTERNAL);
 }
 
-static void words_are_refused_where_there_are_to_be_none(void **state) {
+static void names_are_refused_where_only_flags_are_allowed(void **state) {
     (void)state;
     struct co_err err;
     char *flag[] = {(char[]){"program"}, (char[]){"--count=3"}, NULL};
@@ -309,15 +309,15 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_set_before_anything_is_read),
         cmocka_unit_test(all_spellings_are_taken),
-        cmocka_unit_test(flags_stand_among_words),
+        cmocka_unit_test(flags_and_names_come_in_any_order),
         cmocka_unit_test(the_last_of_repeated_flags_wins),
-        cmocka_unit_test(two_values_where_one_can_be_meant_are_an_error),
+        cmocka_unit_test(two_values_of_a_once_flag_are_an_error),
         cmocka_unit_test(flags_end_at_two_dashes_one_dash_or_a_word),
         cmocka_unit_test(errors_name_flag_value_and_expectation),
         cmocka_unit_test(long_garbage_is_an_error_of_bounded_length),
         cmocka_unit_test(help_is_an_answer),
         cmocka_unit_test(a_bad_default_is_our_own_error),
-        cmocka_unit_test(words_are_refused_where_there_are_to_be_none),
+        cmocka_unit_test(names_are_refused_where_only_flags_are_allowed),
         cmocka_unit_test(help_lists_what_is_not_hidden_in_lines_that_fit),
         cmocka_unit_test(markdown_has_a_row_for_every_flag),
     };

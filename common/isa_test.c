@@ -38,12 +38,12 @@ static int said_with(const char *value) {
     return WEXITSTATUS(status);
 }
 
-static void it_is_what_the_kernel_says_of_the_processor(void **state) {
+static void the_isa_is_the_one_of_proc_cpuinfo(void **state) {
     (void)state;
     assert_int_equal(said_with(NULL), of_machine());
 }
 
-static void the_variable_takes_away_and_never_adds(void **state) {
+static void the_variable_only_lowers_the_isa(void **state) {
     static const struct {
         const char *value;
         enum co_isa most;
@@ -58,7 +58,7 @@ static void the_variable_takes_away_and_never_adds(void **state) {
     }
 }
 
-static void other_words_are_refused(void **state) {
+static void unknown_isa_names_are_refused(void **state) {
     static const char *const good[] = {"plain", "avx2\n", " avx512", " "};
     static const char *const bad[] = {"AVX2", "sse2", "avx512f", "avx2 512"};
     struct co_err err = {0};
@@ -87,9 +87,9 @@ static void a_limit_holds_until_it_is_taken_away(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_what_the_kernel_says_of_the_processor),
-        cmocka_unit_test(the_variable_takes_away_and_never_adds),
-        cmocka_unit_test(other_words_are_refused),
+        cmocka_unit_test(the_isa_is_the_one_of_proc_cpuinfo),
+        cmocka_unit_test(the_variable_only_lowers_the_isa),
+        cmocka_unit_test(unknown_isa_names_are_refused),
         cmocka_unit_test(a_limit_holds_until_it_is_taken_away),
     };
 

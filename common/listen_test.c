@@ -76,7 +76,7 @@ static void it_listens_at_the_given_address(void **state) {
     }
 }
 
-static void what_is_no_address_is_named(void **state) {
+static void errors_name_the_address_that_cannot_be_listened_on(void **state) {
     (void)state;
     CO_AUTOCLOSE int fd = open_at("127.0.0.1:0");
     char taken[64];
@@ -159,7 +159,7 @@ DIR *opendir(const char *path) {
 }
 
 /* The walk over all files of all processes takes a second where there are many. */
-static void who_has_a_port_is_not_looked_for_unasked(void **state) {
+static void the_process_that_holds_a_port_is_searched_only_on_request(void **state) {
     (void)state;
     CO_AUTOCLOSE int peer = -1;
     CO_AUTOCLOSE int fd = -1;
@@ -240,7 +240,7 @@ static void a_port_that_is_free_again_is_taken(void **state) {
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-static void it_does_not_block_and_is_not_inherited(void **state) {
+static void the_listening_socket_is_nonblocking_and_cloexec(void **state) {
     (void)state;
     CO_AUTOCLOSE int fd = open_at(":0");
     assert_true(fcntl(fd, F_GETFL) & O_NONBLOCK);
@@ -252,12 +252,12 @@ static void it_does_not_block_and_is_not_inherited(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_listens_at_the_given_address),
-        cmocka_unit_test(what_is_no_address_is_named),
-        cmocka_unit_test(who_has_a_port_is_not_looked_for_unasked),
+        cmocka_unit_test(errors_name_the_address_that_cannot_be_listened_on),
+        cmocka_unit_test(the_process_that_holds_a_port_is_searched_only_on_request),
         cmocka_unit_test(an_address_is_local_also_when_it_has_no_port_left),
         cmocka_unit_test(who_has_a_port_is_named),
         cmocka_unit_test(a_port_that_is_free_again_is_taken),
-        cmocka_unit_test(it_does_not_block_and_is_not_inherited),
+        cmocka_unit_test(the_listening_socket_is_nonblocking_and_cloexec),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

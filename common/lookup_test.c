@@ -97,7 +97,7 @@ static void a_canceled_lookup_calls_nobody_back(void **state) {
 }
 
 /* Each of these has a thread. */
-static void so_many_wait_for_the_resolver_and_no_more(void **state) {
+static void concurrent_lookups_are_bounded(void **state) {
     (void)state;
     enum { MOST = 256 };
     struct result t = {.n = 0}, late = {.n = 0};
@@ -127,7 +127,7 @@ int main(void) {
         cmocka_unit_test(a_lookup_returns_once),
         cmocka_unit_test(a_loop_that_ends_leaves_the_resolver_alone),
         cmocka_unit_test(a_canceled_lookup_calls_nobody_back),
-        cmocka_unit_test(so_many_wait_for_the_resolver_and_no_more),
+        cmocka_unit_test(concurrent_lookups_are_bounded),
     };
     assert_int_equal(sem_init(&let, 0, 0) | sem_init(&freed, 0, 0), 0);
     return cmocka_run_group_tests(tests, NULL, NULL);

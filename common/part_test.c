@@ -68,7 +68,7 @@ static void each_test_is_in_one_part(void **state) {
     }
 }
 
-static void what_is_no_part_is_refused(void **state) {
+static void malformed_parts_are_refused(void **state) {
     (void)state;
     static const char *const bad[] = {"3/3", "0/0", "1", "x", "''"};
     for (size_t i = 0; i < CO_ARRAY_LEN(bad); i++) {
@@ -84,7 +84,7 @@ int main(void) {
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_test_is_in_one_part),
-        cmocka_unit_test(what_is_no_part_is_refused),
+        cmocka_unit_test(malformed_parts_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

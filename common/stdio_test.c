@@ -62,7 +62,7 @@ static int run(const struct row *r, char *ret_said, size_t size) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static void what_is_lost_is_said_and_is_a_failure(void **state) {
+static void lost_output_is_reported_and_fails_the_program(void **state) {
     static const struct row rows[] = {
         {"/dev/null", "text\n", false, 0, 0, ""},
         {"/dev/null", "text\n", false, 2, 2, ""},
@@ -105,7 +105,7 @@ static void no_file_becomes_a_standard_stream(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_lost_is_said_and_is_a_failure),
+        cmocka_unit_test(lost_output_is_reported_and_fails_the_program),
         cmocka_unit_test(no_file_becomes_a_standard_stream),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

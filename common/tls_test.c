@@ -131,7 +131,7 @@ static void bytes_come_byte_by_byte(void **state) {
     assert_memory_equal(text, got.data, sizeof(text));
 }
 
-static void what_is_on_the_wire_says_nothing(void **state) {
+static void plain_text_is_not_on_the_wire(void **state) {
     struct pair *p = *state;
     unsigned char text[4000];
     memset(text, 'x', sizeof(text));
@@ -209,7 +209,7 @@ static void another_key_is_refused_by_both(void **state) {
     close_pair(&p);
 }
 
-static void one_that_hangs_up_or_speaks_otherwise_is_refused(void **state) {
+static void a_peer_that_closes_or_sends_no_tls_is_refused(void **state) {
     (void)state;
     static const char *const said[] = {"", "GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01\xff\xff junk"};
     for (size_t i = 0; i < CO_ARRAY_LEN(said) * 2; i++) {
@@ -243,7 +243,7 @@ static void each_connection_has_keys_of_its_own(void **state) {
     close_pair(&q);
 }
 
-static void what_nobody_sends_is_bounded(void **state) {
+static void unsent_bytes_are_bounded(void **state) {
     struct pair *p = *state;
     static const unsigned char text[1 << 20];
     int rc = 0;
@@ -259,14 +259,14 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         T(bytes_of_any_number_come_through_both_ways),
         T(bytes_come_byte_by_byte),
-        T(what_is_on_the_wire_says_nothing),
+        T(plain_text_is_not_on_the_wire),
         cmocka_unit_test(a_byte_that_was_changed_ends_it),
         T(records_have_their_order),
         T(an_end_is_reported),
         cmocka_unit_test(another_key_is_refused_by_both),
-        cmocka_unit_test(one_that_hangs_up_or_speaks_otherwise_is_refused),
+        cmocka_unit_test(a_peer_that_closes_or_sends_no_tls_is_refused),
         T(each_connection_has_keys_of_its_own),
-        T(what_nobody_sends_is_bounded),
+        T(unsent_bytes_are_bounded),
     };
     return cmocka_run_group_tests_name("tls", tests, NULL, NULL);
 }

@@ -55,7 +55,7 @@ static void a_text_is_characters_or_it_is_not(void **state) {
     }
 }
 
-static void what_was_cut_goes(void **state) {
+static void a_cut_last_character_is_trimmed(void **state) {
     (void)state;
     static const char *const rows[][2] = {{"", ""}, {"a", "a"}, {"\xe2\x82\xac", "\xe2\x82\xac"},
         {"a\xe2\x82", "a"}, {"a\xe2", "a"}, {"\xe2\x82", ""}, {"a\xf0\x9f\x98", "a"},
@@ -88,7 +88,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(characters_have_their_length_and_others_none),
         cmocka_unit_test(a_text_is_characters_or_it_is_not),
-        cmocka_unit_test(what_was_cut_goes),
+        cmocka_unit_test(a_cut_last_character_is_trimmed),
         cmocka_unit_test(a_text_is_cut_between_characters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -102,7 +102,7 @@ static void open_to(
 
 /* ---- plain ------------------------------------------------------------------------------ */
 
-static void what_is_sent_before_it_is_up_arrives(void **state) {
+static void bytes_sent_before_the_connection_is_up_arrive(void **state) {
     struct world *w = *state;
     CO_AUTOCLOSE int listening = -1;
     assert_int_equal(co_listen("127.0.0.1:0", &listening, NULL), 0);
@@ -157,7 +157,7 @@ static void all_addresses_of_a_name_are_tried(void **state) {
     assert_int_equal(w->ups, 1);
 }
 
-static void it_may_be_closed_at_any_time(void **state) {
+static void a_connection_may_be_closed_in_every_state(void **state) {
     struct world *w = *state;
     CO_AUTOCLOSE int listening = -1;
     assert_int_equal(co_listen("127.0.0.1:0", &listening, NULL), 0);
@@ -176,7 +176,7 @@ static void it_may_be_closed_at_any_time(void **state) {
 /* Reported at once with the cause, in every state of the connection: not when TCP or the caller
  * gives up.
  */
-static void what_waits_to_be_sent_has_a_bound(void **state) {
+static void the_send_queue_of_a_connection_is_bounded(void **state) {
     struct world *w = *state;
     static const struct {
         const char *when, *host;
@@ -320,11 +320,11 @@ static void files_that_are_none_are_named(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        T(what_is_sent_before_it_is_up_arrives),
+        T(bytes_sent_before_the_connection_is_up_arrive),
         T(a_refused_connection_names_the_address),
         T(all_addresses_of_a_name_are_tried),
-        T(it_may_be_closed_at_any_time),
-        T(what_waits_to_be_sent_has_a_bound),
+        T(a_connection_may_be_closed_in_every_state),
+        T(the_send_queue_of_a_connection_is_bounded),
         T(too_much_may_be_sent_when_it_comes_up),
         T(a_server_is_believed_by_its_certificate),
         T(a_server_without_tls_is_no_server_with_it),

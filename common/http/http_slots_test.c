@@ -57,7 +57,7 @@ static int expect_open(struct httpd_world *w, const int fds[MANY], int n) {
     return fds[MANY - 1];
 }
 
-static void one_address_takes_no_place_of_another(void **state) {
+static void connections_of_one_address_never_evict_those_of_another(void **state) {
     struct httpd_world *w = *state;
     static const struct co_httpd_options narrow = {.max_connections = 4, .max_per_peer = 2};
     reopen(w, &narrow);
@@ -115,7 +115,7 @@ static void a_first_request_has_little_time(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         T(silent_connections_make_room),
-        T(one_address_takes_no_place_of_another),
+        T(connections_of_one_address_never_evict_those_of_another),
         T(requests_that_wait_keep_their_places),
         T(a_first_request_has_little_time),
     };

@@ -154,7 +154,7 @@ static void until_done(struct world *w, int n) {
 static const char ok_hi_and_more[] = OK_HI "more than was asked for";
 enum { LONG_MS = 100 * 1000 };
 
-static void a_request_has_all_that_it_was_given(void **state) {
+static void a_request_carries_its_query_headers_and_body(void **state) {
     struct world *w = *state;
     static const char *const answers[] = {OK_HI};
     play(w, answers, CO_ARRAY_LEN(answers));
@@ -248,7 +248,7 @@ static void an_answer_cut_off_is_an_error(void **state) {
     assert_int_equal(w->n_lines, 1);
 }
 
-static void who_does_not_answer_in_time_is_named(void **state) {
+static void a_timeout_names_the_server_that_did_not_answer(void **state) {
     struct world *w = *state;
     static const char *const answers[] = {""};
     play(w, answers, CO_ARRAY_LEN(answers));
@@ -360,12 +360,12 @@ static void the_old_connection_ends_after_the_new_answer(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        T(a_request_has_all_that_it_was_given),
+        T(a_request_carries_its_query_headers_and_body),
         T(an_answer_is_accepted_or_its_error_is_named),
         T(a_connection_is_kept_unless_the_answer_says_otherwise),
         T(a_kept_connection_that_was_closed_is_replaced_once),
         T(an_answer_cut_off_is_an_error),
-        T(who_does_not_answer_in_time_is_named),
+        T(a_timeout_names_the_server_that_did_not_answer),
         T(an_answer_that_came_in_time_is_read_after_a_stop),
         T(a_stream_comes_in_pieces_and_has_no_deadline),
         T(callbacks_may_free_or_cancel),

@@ -133,7 +133,7 @@ static void each_text_is_read_or_refused(void **state) {
     }
 }
 
-static void a_text_ends_where_it_was_said(void **state) {
+static void only_the_given_length_is_read(void **state) {
     (void)state;
     CO_AUTOJDOC struct co_jdoc doc = {0};
     assert_int_equal(co_jdoc_read("[1]]", 3, NULL, &doc, NULL), 0);
@@ -171,7 +171,7 @@ static void values_are_found_by_their_keys(void **state) {
     assert_null(co_jnode_next(whole, NULL));
 }
 
-static void depth_has_no_end(void **state) {
+static void nesting_of_any_depth_is_read(void **state) {
     (void)state;
     enum { DEPTH = 100000 };
     CO_AUTOFREE char *text = co_xmalloc((size_t)2 * DEPTH);
@@ -185,9 +185,9 @@ static void depth_has_no_end(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_text_is_read_or_refused),
-        cmocka_unit_test(a_text_ends_where_it_was_said),
+        cmocka_unit_test(only_the_given_length_is_read),
         cmocka_unit_test(values_are_found_by_their_keys),
-        cmocka_unit_test(depth_has_no_end),
+        cmocka_unit_test(nesting_of_any_depth_is_read),
     };
     return cmocka_run_group_tests_name("jdoc", tests, NULL, NULL);
 }

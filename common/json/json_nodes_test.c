@@ -34,7 +34,7 @@ static void nodes_become_the_tree_of_their_text(void **state) {
     }
 }
 
-static void what_is_too_deep_is_null(void **state) {
+static void values_nested_too_deep_become_null(void **state) {
     (void)state;
     enum { DEEP = 100000, KEPT = 1000 };
     CO_AUTOFREE char *text = co_xmalloc(2 * DEEP);
@@ -72,7 +72,7 @@ static void count_free(void *data) {
     free(p);
 }
 
-static void what_a_tree_takes_is_known_before(void **state) {
+static void the_memory_of_a_tree_is_estimated_before_it_is_built(void **state) {
     (void)state;
     static const char *const items[] = {"{}", "[]", "0", "1.5", "\"\"",
         "\"a longer text than most\"", "{\"a\":0}", "[[[0]]]", "{\"name\":\"A\",\"value\":\"\"}",
@@ -106,8 +106,8 @@ static void what_a_tree_takes_is_known_before(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_become_the_tree_of_their_text),
-        cmocka_unit_test(what_is_too_deep_is_null),
-        cmocka_unit_test(what_a_tree_takes_is_known_before),
+        cmocka_unit_test(values_nested_too_deep_become_null),
+        cmocka_unit_test(the_memory_of_a_tree_is_estimated_before_it_is_built),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

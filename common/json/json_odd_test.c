@@ -26,7 +26,7 @@ static const struct {
     {"", NULL},
 };
 
-static void odd_values_are_tamed(void **state) {
+static void odd_values_become_valid_json(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOJSON json_t *j = NULL;
@@ -54,7 +54,7 @@ static void nested(struct co_buf *b, size_t depth, const char *after) {
     assert_int_equal(co_buf_adds(b, after, NULL), 0);
 }
 
-static void what_is_too_deep_is_cut_and_nothing_beside_it(void **state) {
+static void only_values_nested_too_deep_are_cut(void **state) {
     (void)state;
     static const size_t depths[] = {900, 2046, 2047, 2100, 20000};
     for (size_t i = 0; i < CO_ARRAY_LEN(depths); i++) {
@@ -78,8 +78,8 @@ static void what_is_too_deep_is_cut_and_nothing_beside_it(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(odd_values_are_tamed),
-        cmocka_unit_test(what_is_too_deep_is_cut_and_nothing_beside_it),
+        cmocka_unit_test(odd_values_become_valid_json),
+        cmocka_unit_test(only_values_nested_too_deep_are_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -139,7 +139,7 @@ static void messages_become_the_nodes_of_their_table(void **state) {
 }
 
 /* Those that grow most; the sanitizers' build sees what is beyond. */
-static void there_is_room_for_whatever_comes(void **state) {
+static void node_buffers_hold_the_messages_that_grow_most(void **state) {
     (void)state;
     static const struct {
         const char *data;
@@ -176,7 +176,7 @@ static void a_message_has_a_longest_length(void **state) {
     assert_int_equal(co_proto_read(&outer, zeros, LONGEST + 1, &doc, NULL), CO_NORESOURCE);
 }
 
-static void a_field_s_bytes_are_the_last_ones(void **state) {
+static void the_last_of_repeated_fields_wins(void **state) {
     (void)state;
     static const char data[] = "\x12\x02hi\x08\x01\x12\x01y";
     const char *bytes;
@@ -193,9 +193,9 @@ static void a_field_s_bytes_are_the_last_ones(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_become_the_nodes_of_their_table),
-        cmocka_unit_test(there_is_room_for_whatever_comes),
+        cmocka_unit_test(node_buffers_hold_the_messages_that_grow_most),
         cmocka_unit_test(a_message_has_a_longest_length),
-        cmocka_unit_test(a_field_s_bytes_are_the_last_ones),
+        cmocka_unit_test(the_last_of_repeated_fields_wins),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

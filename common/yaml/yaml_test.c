@@ -289,7 +289,7 @@ static void documents_come_one_by_one_without_empty_ones(void **state) {
     assert_null(j);
 }
 
-static void nothing_is_the_end_at_once(void **state) {
+static void an_empty_document_is_not_found(void **state) {
     (void)state;
     static const char *const rows[] = {"", "\n", "# x", "---", "---\n...\n", "~", "null\n"};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
@@ -485,7 +485,7 @@ int main(void) {
         cmocka_unit_test(values_are_those_of_kubectl),
         cmocka_unit_test(errors_say_where_and_why),
         cmocka_unit_test(documents_come_one_by_one_without_empty_ones),
-        cmocka_unit_test(nothing_is_the_end_at_once),
+        cmocka_unit_test(an_empty_document_is_not_found),
         cmocka_unit_test(an_error_in_a_later_document_keeps_the_earlier_ones),
         cmocka_unit_test(lines_are_found_by_path),
         cmocka_unit_test(an_alias_is_a_copy),

@@ -368,7 +368,7 @@ static void csv_with_criteos_names(void **state) {
     ctr_csv_free(csv);
 }
 
-static void csv_with_names_of_ones_own(void **state) {
+static void csv_columns_may_have_any_names(void **state) {
     static const struct {
         const char *line, *reason;
     } rows[] = {
@@ -503,7 +503,7 @@ int main(void) {
         cmocka_unit_test(a_slot_that_the_model_lacks_is_named),
         cmocka_unit_test(slots_with_several_values),
         cmocka_unit_test(csv_with_criteos_names),
-        cmocka_unit_test(csv_with_names_of_ones_own),
+        cmocka_unit_test(csv_columns_may_have_any_names),
         cmocka_unit_test(csv_is_cut_where_its_header_is),
         cmocka_unit_test(headers_that_do_not_fit),
         cmocka_unit_test(the_documented_formats),

@@ -259,7 +259,7 @@ static void overlong_lines_are_skipped(void **state) {
     }
 }
 
-static void what_is_not_there_is_named(void **state) {
+static void errors_name_missing_files(void **state) {
     struct fixture *f = *state;
     CO_AUTOFREE char *missing = co_xasprintf("%s/nothing", f->dir.path);
     CO_CLEANUP(ctr_reader_freep) struct ctr_reader *r = NULL;
@@ -429,7 +429,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(generated_shares_are_the_same_data, setup, teardown),
         cmocka_unit_test_setup_teardown(malformed_lines_are_counted_and_named, setup, teardown),
         cmocka_unit_test_setup_teardown(overlong_lines_are_skipped, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_is_not_there_is_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(errors_name_missing_files, setup, teardown),
         cmocka_unit_test_setup_teardown(each_line_has_a_place_to_predict, setup, teardown),
         cmocka_unit_test_setup_teardown(
             data_without_a_usable_line_is_known_before, setup, teardown),

@@ -69,7 +69,7 @@ static void numbers_and_labels(void **state) {
     }
 }
 
-static void what_stands_for_nothing(void **state) {
+static void the_usual_words_for_missing_values_are_known(void **state) {
     static const char *const yes[] = {"", "NA", "n/a", "nan", "NaN", "null", "NULL", "None", "\\N",
         "?"},
                              *const no[] = {"0", "N", "nul", "-", "NAN1", "\\"};
@@ -172,7 +172,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_numbers_of_64_bits),
         cmocka_unit_test(numbers_and_labels),
-        cmocka_unit_test(what_stands_for_nothing),
+        cmocka_unit_test(the_usual_words_for_missing_values_are_known),
         cmocka_unit_test(words),
         cmocka_unit_test(a_tally_names_the_first_and_counts_kinds),
         cmocka_unit_test(where_a_result_can_be_written),

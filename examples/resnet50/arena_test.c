@@ -78,7 +78,7 @@ static void a_place_is_used_again(void **state) {
     assert_int_equal(bound(s, 4), 2048);
 }
 
-static void nothing_needs_nothing(void **state) {
+static void an_empty_plan_needs_no_memory(void **state) {
     (void)state;
     assert_int_equal(rn_arena_plan(NULL, 0), 0);
 }
@@ -87,7 +87,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_that_live_together_have_their_own_places),
         cmocka_unit_test(a_place_is_used_again),
-        cmocka_unit_test(nothing_needs_nothing),
+        cmocka_unit_test(an_empty_plan_needs_no_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -245,7 +245,7 @@ static void a_bad_image_fails_where_it_should(void **state) {
     rn_flowers_close(flowers);
 }
 
-static void it_ends_in_the_middle_of_an_epoch(void **state) {
+static void a_loader_may_be_freed_in_the_middle_of_an_epoch(void **state) {
     struct fixture *f = *state;
     struct rn_flowers *flowers = flowers_open(f->dir.path, "train");
     struct rn_loader *l = loader_new(flowers, 3, true);
@@ -266,7 +266,7 @@ int main(void) {
         TEST(threads_do_not_show_in_what_comes_out),
         TEST(a_bad_image_is_replaced_and_counted),
         TEST(a_bad_image_fails_where_it_should),
-        TEST(it_ends_in_the_middle_of_an_epoch),
+        TEST(a_loader_may_be_freed_in_the_middle_of_an_epoch),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

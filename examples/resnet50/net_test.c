@@ -75,7 +75,7 @@ static void no_tensor_has_three_readers(void **state) {
     free(net);
 }
 
-static void what_does_not_fit_is_named(void **state) {
+static void impossible_sizes_are_named(void **state) {
     static const struct {
         struct rn_net_config config;
         const char *says;
@@ -130,7 +130,7 @@ int main(void) {
         cmocka_unit_test(sizes_are_those_of_the_published_networks),
         cmocka_unit_test(the_last_stage_sees_seven_by_seven),
         cmocka_unit_test(no_tensor_has_three_readers),
-        cmocka_unit_test(what_does_not_fit_is_named),
+        cmocka_unit_test(impossible_sizes_are_named),
         cmocka_unit_test(initial_values_have_the_deviation_they_should),
     };
 

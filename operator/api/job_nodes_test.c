@@ -28,7 +28,7 @@ static int read_job(const json_t *obj, size_t most, struct api_job **ret, struct
     return api_job_of_nodes(doc.node, most, ret, err);
 }
 
-static void one_that_fits_is_read_without_annotations(void **state) {
+static void a_job_within_the_limit_is_read_without_annotations(void **state) {
     (void)state;
     CO_AUTOJSON json_t *obj = job_with(10);
     CO_CLEANUP(api_job_freep) struct api_job *job = NULL;
@@ -38,7 +38,7 @@ static void one_that_fits_is_read_without_annotations(void **state) {
     assert_int_equal(job->n_problems, 0);
 }
 
-static void of_one_that_is_too_large_the_rest_is_read(void **state) {
+static void a_job_above_the_limit_is_read_without_its_large_fields(void **state) {
     (void)state;
     CO_AUTOJSON json_t *obj = job_with(100000);
     CO_CLEANUP(api_job_freep) struct api_job *job = NULL;
@@ -57,7 +57,7 @@ static void of_one_that_is_too_large_the_rest_is_read(void **state) {
     assert_int_equal(job->attempt, 2);
 }
 
-static void what_is_left_has_a_bound(void **state) {
+static void the_memory_of_a_job_above_the_limit_is_bounded(void **state) {
     (void)state;
     CO_AUTOJSON json_t *obj = job_with(100000);
     json_t *spec = json_object_get(obj, "spec");
@@ -95,9 +95,9 @@ static void what_is_no_job_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_that_fits_is_read_without_annotations),
-        cmocka_unit_test(of_one_that_is_too_large_the_rest_is_read),
-        cmocka_unit_test(what_is_left_has_a_bound),
+        cmocka_unit_test(a_job_within_the_limit_is_read_without_annotations),
+        cmocka_unit_test(a_job_above_the_limit_is_read_without_its_large_fields),
+        cmocka_unit_test(the_memory_of_a_job_above_the_limit_is_bounded),
         cmocka_unit_test(a_status_without_an_end_is_refused),
         cmocka_unit_test(what_is_no_job_is_refused),
     };

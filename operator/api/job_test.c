@@ -82,7 +82,7 @@ static void a_word_that_means_nothing_is_named(void **state) {
 }
 
 /* However long the word is, what is said about it fits. */
-static void what_is_said_of_a_word_is_bounded(void **state) {
+static void messages_about_long_enum_values_are_bounded(void **state) {
     (void)state;
     char word[4000], said[160];
     memset(word, 'x', sizeof(word) - 1);
@@ -202,7 +202,7 @@ static const struct word_row words[] = {
         API_MODE_PS, false, 0},
 };
 
-static void words_mean_what_they_meant(void **state) {
+static void enum_values_decode_as_upstream_reads_them(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(words); i++) {
         const struct word_row *row = &words[i];
@@ -373,7 +373,7 @@ static void all_problems_are_found_and_files_are_held_to_kind_and_version(void *
         found[2].message, "metadata.name is true, expected a string: write it in quotes");
 }
 
-static void names_go_there_and_back(void **state) {
+static void pod_names_are_formatted_and_parsed_back(void **state) {
     (void)state;
     char name[80];
     api_pod_name("my-ps-job", API_PS, 12, name, sizeof(name));
@@ -397,14 +397,14 @@ int main(void) {
         cmocka_unit_test(a_job_is_decoded),
         cmocka_unit_test(the_run_policy_is_decoded),
         cmocka_unit_test(a_word_that_means_nothing_is_named),
-        cmocka_unit_test(what_is_said_of_a_word_is_bounded),
+        cmocka_unit_test(messages_about_long_enum_values_are_bounded),
         cmocka_unit_test(exit_codes_are_numbers_and_ranges),
-        cmocka_unit_test(words_mean_what_they_meant),
+        cmocka_unit_test(enum_values_decode_as_upstream_reads_them),
         cmocka_unit_test(peer_auth_is_decoded),
         cmocka_unit_test(what_is_no_job_is_refused),
         cmocka_unit_test(problems_name_the_field_and_what_to_do),
         cmocka_unit_test(all_problems_are_found_and_files_are_held_to_kind_and_version),
-        cmocka_unit_test(names_go_there_and_back),
+        cmocka_unit_test(pod_names_are_formatted_and_parsed_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -98,7 +98,7 @@ static int sum_of(const char *terms, struct api_quantity *ret) {
     return 0;
 }
 
-static void as_the_api_server_reads_and_writes_them(void **state) {
+static void quantities_are_read_and_written_as_by_the_api_server(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct api_quantity sum;
@@ -160,7 +160,7 @@ static void numbers_of_json_are_quantities(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_the_api_server_reads_and_writes_them),
+        cmocka_unit_test(quantities_are_read_and_written_as_by_the_api_server),
         cmocka_unit_test(many_replicas_add_up_and_never_overflow),
         cmocka_unit_test(numbers_of_json_are_quantities),
     };

@@ -86,7 +86,7 @@ static const struct {
         "m.mismatchLabelKeys.0 has a key whose name is \"b c\"" CHARACTERS},
 };
 
-static void keys_and_values_that_a_cluster_would_reject_are_said_before(void **state) {
+static void invalid_label_keys_and_values_are_reported(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOJSON json_t *obj = tk_json(rows[i].obj);
@@ -121,7 +121,7 @@ static void annotations_have_a_size(void **state) {
     }
 }
 
-static void no_more_than_asked_for_is_said(void **state) {
+static void findings_stop_at_the_given_maximum(void **state) {
     (void)state;
     CO_AUTOJSON json_t *obj = tk_json("{'labels':{'a':' ','b':' ','c':' '}}");
     struct findings h = {0};
@@ -133,9 +133,9 @@ static void no_more_than_asked_for_is_said(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keys_and_values_that_a_cluster_would_reject_are_said_before),
+        cmocka_unit_test(invalid_label_keys_and_values_are_reported),
         cmocka_unit_test(annotations_have_a_size),
-        cmocka_unit_test(no_more_than_asked_for_is_said),
+        cmocka_unit_test(findings_stop_at_the_given_maximum),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -149,7 +149,7 @@ static const struct {
         ".topologySpreadConstraints.0.topologyKey has a key"},
 };
 
-static void what_a_cluster_would_reject_is_said_before(void **state) {
+static void pod_templates_that_a_cluster_rejects_are_reported(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOFREE char *text = co_xasprintf("{'spec':{%s}}", rows[i].spec);
@@ -177,7 +177,7 @@ static void pods_that_need_not_end_may_be_restarted_always(void **state) {
     assert_int_equal(h.n, 0);
 }
 
-static void no_more_than_asked_for_is_said(void **state) {
+static void findings_stop_at_the_given_maximum(void **state) {
     (void)state;
     CO_AUTOJSON json_t *tmpl = tk_json("{'spec':{'containers':[{},{},{}]}}");
     struct findings h = {0};
@@ -200,10 +200,10 @@ static void intranet_host_gives_pods_the_network_of_their_nodes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_a_cluster_would_reject_is_said_before),
+        cmocka_unit_test(pod_templates_that_a_cluster_rejects_are_reported),
         cmocka_unit_test(pods_that_need_not_end_may_be_restarted_always),
         cmocka_unit_test(intranet_host_gives_pods_the_network_of_their_nodes),
-        cmocka_unit_test(no_more_than_asked_for_is_said),
+        cmocka_unit_test(findings_stop_at_the_given_maximum),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -152,7 +152,7 @@ static void pages_come_from_their_tables(void **state) {
     "apiVersion: v1\nkind: List\nitems:\n- apiVersion: kubeflow.org/v1\n  kind: PaddleJob\n"       \
     "  metadata: {name: a}\n  spec: {odd: 1}\n- kind: Service\n"
 
-static void relatives_jobs_become_ours(void **state) {
+static void convert_turns_jobs_of_other_operators_into_paddlejobs(void **state) {
     (void)state;
     static const struct row rows[] = {
         {{"convert", "-"},
@@ -477,7 +477,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(commands_are_found_by_name),
         cmocka_unit_test(pages_come_from_their_tables),
-        cmocka_unit_test(relatives_jobs_become_ours),
+        cmocka_unit_test(convert_turns_jobs_of_other_operators_into_paddlejobs),
         cmocka_unit_test(validate_names_file_and_line),
         cmocka_unit_test(render_prints_what_a_cluster_would_hold),
         cmocka_unit_test(render_prints_the_same_again),

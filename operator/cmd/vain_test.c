@@ -15,7 +15,7 @@ static void note(void *arg, const char *path, const char *message) {
     assert_int_equal(co_buf_addf(b, NULL, "%s%s", b->len ? "; " : "", message), 0);
 }
 
-static void what_has_no_effect_is_said(void **state) {
+static void spec_fields_without_effect_are_reported(void **state) {
     (void)state;
     static const struct {
         const char *spec, *said;
@@ -57,7 +57,7 @@ static void what_has_no_effect_is_said(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_has_no_effect_is_said),
+        cmocka_unit_test(spec_fields_without_effect_are_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

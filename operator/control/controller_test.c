@@ -70,7 +70,7 @@ static void succeed_and_go(struct ctl_controller *c) {
     tk_remove(&c->store, CTL_STORE_PODS, pod);
 }
 
-static void a_look_without_a_plan_has_seen_nothing(void **state) {
+static void succeeded_pods_are_kept_until_a_plan_has_counted_them(void **state) {
     const struct world *w = *state;
     struct ctl_controller *c = w->controller;
     struct ctl_entry *e = put_job(c, "", "1");
@@ -145,7 +145,7 @@ static void a_job_that_is_not_cached_is_fetched(void **state) {
 }
 
 /* An operator that lost its lease, or has seen the job's end meanwhile, ignores the answer. */
-static void an_answer_that_nobody_wants_ends_the_look(void **state) {
+static void a_stale_answer_ends_the_reconcile(void **state) {
     const struct world *w = *state;
     struct ctl_controller *c = w->controller;
     CO_CLEANUP(tk_text_done) struct tk_text job = large_job("5");
@@ -219,7 +219,7 @@ static struct work *lacks_templates(struct ctl_controller *c) {
 }
 
 /* The API server's answer, and the end of an execution, without a request to one. */
-static void templates_are_read_for_the_next_look(void **state) {
+static void templates_are_read_for_the_next_reconcile(void **state) {
     const struct world *w = *state;
     struct ctl_controller *c = w->controller;
     c->leading = true;
@@ -246,7 +246,7 @@ static void templates_are_read_for_the_next_look(void **state) {
     assert_int_equal(ctl_queue_busy(c->queue), 0);
 }
 
-static void whoever_loses_the_lease_does_not_read_templates(void **state) {
+static void losing_the_lease_cancels_the_read_of_templates(void **state) {
     const struct world *w = *state;
     struct ctl_controller *c = w->controller;
     c->leading = true;
@@ -261,13 +261,14 @@ static void whoever_loses_the_lease_does_not_read_templates(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_job_that_is_not_cached_is_fetched, setup, teardown),
-        cmocka_unit_test_setup_teardown(an_answer_that_nobody_wants_ends_the_look, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_stale_answer_ends_the_reconcile, setup, teardown),
         cmocka_unit_test_setup_teardown(an_answer_of_an_older_version_is_no_plan, setup, teardown),
         cmocka_unit_test_setup_teardown(large_jobs_wait_for_their_turn, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_look_without_a_plan_has_seen_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(templates_are_read_for_the_next_look, setup, teardown),
         cmocka_unit_test_setup_teardown(
-            whoever_loses_the_lease_does_not_read_templates, setup, teardown),
+            succeeded_pods_are_kept_until_a_plan_has_counted_them, setup, teardown),
+        cmocka_unit_test_setup_teardown(templates_are_read_for_the_next_reconcile, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            losing_the_lease_cancels_the_read_of_templates, setup, teardown),
         cmocka_unit_test_setup_teardown(a_standby_counts_what_the_leader_has_not, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -79,7 +79,7 @@ static json_t *quoted(const char *text) {
     return json_loads(copy, JSON_DECODE_ANY, NULL);
 }
 
-static void what_may_wait_is_what_nobody_waits_for(void **state) {
+static void only_status_changes_that_nobody_waits_for_are_delayed(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(writes); i++) {
         CO_AUTOJSON json_t *stored = writes[i].stored ? quoted(writes[i].stored) : NULL;
@@ -94,7 +94,7 @@ static void what_may_wait_is_what_nobody_waits_for(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(smallest_patch),
-        cmocka_unit_test(what_may_wait_is_what_nobody_waits_for),
+        cmocka_unit_test(only_status_changes_that_nobody_waits_for_are_delayed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -142,7 +142,7 @@ static void assert_draft(const struct plan_seen *seen, const char *expected) {
     assert_true(json_equal(seen->draft, want));
 }
 
-static void what_is_known_of_done_pods_is_recalled_before_it_is_stored(void **state) {
+static void completed_indexes_are_recalled_before_the_status_is_written(void **state) {
     struct world *w = *state;
     struct plan_seen seen = {0};
     ctl_execution_recall(w->execution, "u", &seen);
@@ -187,7 +187,7 @@ static void meet_a_conflict(struct world *w) {
     await(w);
 }
 
-static void a_round_that_ends_before_its_write_has_seen_what_it_saw(void **state) {
+static void a_conflict_before_the_status_write_keeps_completed_indexes(void **state) {
     struct world *w = *state;
     struct plan_seen seen = {0};
     serve(w, &conflict, 1);
@@ -205,7 +205,7 @@ static void assert_waiting(struct world *w, const char *sample) {
     assert_non_null(strstr(text.data, sample));
 }
 
-static void a_round_that_waits_to_write_is_not_forgotten(void **state) {
+static void an_execution_with_a_delayed_write_is_not_blank(void **state) {
     struct world *w = *state;
     assert_true(ctl_execution_is_blank(w->execution));
     for (int i = 0; i < 2; i++) {
@@ -218,7 +218,7 @@ static void a_round_that_waits_to_write_is_not_forgotten(void **state) {
     assert_waiting(w, "paddlejob_status_waiting 0\n");
 }
 
-static void what_is_urgent_does_not_wait(void **state) {
+static void urgent_status_writes_are_sent_at_once(void **state) {
     struct world *w = *state;
     serve(w, &written, 1);
     begin(w, one_is_done, true);
@@ -242,7 +242,7 @@ static void pass(struct world *w, int64_t ms) {
     co_timer_free(timer);
 }
 
-static void conflicts_put_a_status_off_but_not_for_ever(void **state) {
+static void conflicts_delay_a_status_write_only_once(void **state) {
     struct world *w = *state;
     const struct fake_step steps[] = {conflict, conflict, written};
     serve(w, steps, CO_ARRAY_LEN(steps));
@@ -435,7 +435,7 @@ static void disperse(struct kube_op *const others[OTHERS]) {
     }
 }
 
-static void among_too_many_bytes_on_their_way_nothing_is_created(void **state) {
+static void creates_wait_while_too_many_bytes_are_in_flight(void **state) {
     struct world *w = *state;
     static const struct fake_step made = {"POST ", 201, "{}", FAKE_KEEP, NULL};
     struct kube_op *others[OTHERS];
@@ -454,7 +454,7 @@ static void among_too_many_bytes_on_their_way_nothing_is_created(void **state) {
     assert_int_equal(w->server.served, FAKE_WATCHES + 1);
 }
 
-static void among_bytes_of_another_namespace_little_is_created(void **state) {
+static void creates_are_few_while_another_namespace_fills_the_client(void **state) {
     struct world *w = *state;
     enum { LITTLE = 4 };
     struct kube_op *others[OTHERS];
@@ -521,14 +521,13 @@ static void another_job_of_the_name_has_another_token(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(
-            what_is_known_of_done_pods_is_recalled_before_it_is_stored, setup, teardown),
+            completed_indexes_are_recalled_before_the_status_is_written, setup, teardown),
         cmocka_unit_test_setup_teardown(
-            a_round_that_ends_before_its_write_has_seen_what_it_saw, setup, teardown),
+            a_conflict_before_the_status_write_keeps_completed_indexes, setup, teardown),
         cmocka_unit_test_setup_teardown(
-            a_round_that_waits_to_write_is_not_forgotten, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_is_urgent_does_not_wait, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            conflicts_put_a_status_off_but_not_for_ever, setup, teardown),
+            an_execution_with_a_delayed_write_is_not_blank, setup, teardown),
+        cmocka_unit_test_setup_teardown(urgent_status_writes_are_sent_at_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(conflicts_delay_a_status_write_only_once, setup, teardown),
         cmocka_unit_test_setup_teardown(
             an_attempt_that_is_not_stored_is_written_again, setup, teardown),
         cmocka_unit_test_setup_teardown(a_field_that_is_not_stored_is_logged, setup, teardown),
@@ -537,9 +536,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(
             a_job_made_in_parts_has_waited_for_its_status_since_the_first, setup, teardown),
         cmocka_unit_test_setup_teardown(
-            among_too_many_bytes_on_their_way_nothing_is_created, setup, teardown),
+            creates_wait_while_too_many_bytes_are_in_flight, setup, teardown),
         cmocka_unit_test_setup_teardown(
-            among_bytes_of_another_namespace_little_is_created, setup, teardown),
+            creates_are_few_while_another_namespace_fills_the_client, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_token_is_remembered_while_pods_are_missing, setup, teardown),
         cmocka_unit_test_setup_teardown(another_job_of_the_name_has_another_token, setup, teardown),

@@ -84,7 +84,7 @@ static void a_pod_learns_what_its_job_is_waiting_for(void **state) {
     }
 }
 
-static void it_is_kept_until_it_is_forgotten(void **state) {
+static void an_open_gate_state_is_kept_until_it_is_reset(void **state) {
     struct ctl_gate_state v = {0};
     const char *why = NULL;
     put(*state, CTL_STORE_JOBS, JOB("", WORKER));
@@ -122,7 +122,7 @@ static void the_state_of_an_uncached_job_comes_from_its_decoded_form(void **stat
 int main(void) {
     const struct CMUnitTest tests[] = {
         T(a_pod_learns_what_its_job_is_waiting_for),
-        T(it_is_kept_until_it_is_forgotten),
+        T(an_open_gate_state_is_kept_until_it_is_reset),
         T(the_state_of_an_uncached_job_comes_from_its_decoded_form),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

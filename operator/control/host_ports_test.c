@@ -85,7 +85,7 @@ static void a_job_that_ends_gives_its_port_back(void **state) {
     assert_int_equal(settle(s, b, &alone, &host), first);
 }
 
-static void what_the_configmap_says_stays(void **state) {
+static void the_port_published_in_the_configmap_is_kept(void **state) {
     struct ctl_store *s = *state;
     struct ctl_entry *e = put_job(s, "x");
     const struct api_configmap published = {.port = 37020};
@@ -141,7 +141,7 @@ int main(void) {
         T(only_live_jobs_in_host_mode_hold_ports),
         T(no_two_jobs_hold_the_same_port),
         T(a_job_that_ends_gives_its_port_back),
-        T(what_the_configmap_says_stays),
+        T(the_port_published_in_the_configmap_is_kept),
         T(a_job_nobody_looked_at_yet_holds_what_its_configmap_says),
         T(shards_choose_from_parts_of_their_own),
         T(the_planner_sees_the_ports_of_others_in_order),

@@ -68,7 +68,7 @@ static void a_namespace_has_half(void **state) {
     assert_true(claim_bytes(&a[2], "a", 1));
 }
 
-static void one_that_is_larger_reads_alone(void **state) {
+static void a_claim_above_the_budget_is_read_alone(void **state) {
     (void)state;
     assert_true(claim_bytes(&a[0], "a", 1000));
     assert_int_equal(budget.used, ctl_parse_budget_share(&budget));
@@ -96,7 +96,7 @@ static void namespaces_take_turns(void **state) {
 }
 
 /* Small ones that come later do not pass it for ever. */
-static void a_large_one_is_not_passed(void **state) {
+static void small_claims_do_not_overtake_a_large_one(void **state) {
     (void)state;
     assert_true(claim_bytes(&a[0], "a", 40));
     assert_true(claim_bytes(&b[0], "b", 40));
@@ -106,7 +106,7 @@ static void a_large_one_is_not_passed(void **state) {
     assert_string_equal(calls, "c0 b1 ");
 }
 
-static void who_waits_may_go(void **state) {
+static void a_waiting_claim_may_be_released(void **state) {
     (void)state;
     assert_true(claim_bytes(&a[0], "a", 50));
     for (size_t i = 1; i < 5; i++) {
@@ -126,10 +126,10 @@ int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(a_namespace_has_half),
-        TEST(one_that_is_larger_reads_alone),
+        TEST(a_claim_above_the_budget_is_read_alone),
         TEST(namespaces_take_turns),
-        TEST(a_large_one_is_not_passed),
-        TEST(who_waits_may_go),
+        TEST(small_claims_do_not_overtake_a_large_one),
+        TEST(a_waiting_claim_may_be_released),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

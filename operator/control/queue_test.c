@@ -140,7 +140,7 @@ static void an_entry_waits_once_however_often_it_is_asked_for(void **state) {
     assert_int_equal(ctl_queue_waiting(w->queue), 0);
 }
 
-static void a_look_takes_the_place_of_one_that_was_to_come(void **state) {
+static void a_reconcile_replaces_the_scheduled_one(void **state) {
     struct world *w = *state;
     struct ctl_queued *a = job(w, "a", true);
     ctl_queue_add_at(a, co_now_ms() + 60000);
@@ -159,7 +159,7 @@ static bool is_busy(const struct ctl_queued *place) {
     return place->state == CTL_QUEUED_BUSY;
 }
 
-static void oldest_request_first_and_those_that_have_nothing_before_others(void **state) {
+static void new_jobs_come_first_then_the_oldest_request(void **state) {
     struct world *w = *state;
     struct ctl_queued *a = job(w, "a", true), *b = job(w, "b", false), *c = job(w, "c", true),
                       *d = job(w, "d", false);
@@ -188,7 +188,7 @@ static struct ctl_queued *ask_many(struct world *w) {
     return last;
 }
 
-static void so_many_begin_at_a_time_and_hold_nobody_else_up(void **state) {
+static void beginning_jobs_are_bounded_and_do_not_delay_others(void **state) {
     struct world *w = *state;
     w->runs_last = true;
     load_is(w, 1);
@@ -204,7 +204,7 @@ static void so_many_begin_at_a_time_and_hold_nobody_else_up(void **state) {
     assert_int_equal(w->n_served, BEGINNERS + 2);
 }
 
-static void few_begin_at_a_time_when_the_server_is_busy(void **state) {
+static void fewer_jobs_begin_when_the_api_server_is_busy(void **state) {
     struct world *w = *state;
     w->runs_last = true;
     load_is(w, 1000);
@@ -222,7 +222,7 @@ static void begin_until(struct world *w, size_t n) {
     }
 }
 
-static void then_begun_jobs_run_before_the_next_ones_begin(void **state) {
+static void on_a_busy_server_begun_jobs_run_before_others_begin(void **state) {
     struct world *w = *state;
     load_is(w, 1000);
     w->runs_last = true;
@@ -242,7 +242,7 @@ static void then_begun_jobs_run_before_the_next_ones_begin(void **state) {
     assert_int_equal(w->n_served, STARTERS + 3 + BEGINNERS_MIN);
 }
 
-static void nobody_is_kept_when_the_server_has_time(void **state) {
+static void on_an_idle_server_all_jobs_begin_at_once(void **state) {
     struct world *w = *state;
     load_is(w, 1);
     w->runs_last = true;
@@ -323,7 +323,7 @@ static void a_namespace_that_begins_nothing_does_not_wait_for_one_that_begins_mu
     assert_int_equal(w->n_served, BEGINNERS_MIN + 4);
 }
 
-static void a_namespace_that_has_no_look_does_not_wait_for_one_that_has_all(void **state) {
+static void a_namespace_without_reconciles_gets_one_beyond_the_limit(void **state) {
     struct world *w = *state;
     crowd(w, true, LOOKS + 2);
     assert_int_equal(ctl_queue_busy(w->queue), LOOKS);
@@ -383,7 +383,7 @@ static void a_job_that_cannot_start_keeps_nobody(void **state) {
     assert_int_equal(w->n_served, STARTERS + 3);
 }
 
-static void what_is_asked_for_during_a_look_comes_after_it(void **state) {
+static void requests_during_a_reconcile_are_served_after_it(void **state) {
     struct world *w = *state;
     struct ctl_queued *a = job(w, "a", true);
     w->runs_last = true;
@@ -401,7 +401,7 @@ static void what_is_asked_for_during_a_look_comes_after_it(void **state) {
     assert_string_equal(w->served, "a a ");
 }
 
-static void an_entry_stays_in_the_store_until_its_look_is_over(void **state) {
+static void an_entry_stays_in_the_store_until_its_reconcile_ends(void **state) {
     struct world *w = *state;
     struct ctl_queued *a = job(w, "a", false);
     w->runs_last = true;
@@ -416,7 +416,7 @@ static void an_entry_stays_in_the_store_until_its_look_is_over(void **state) {
     assert_null(ctl_store_entry(&w->store, "ns", "a"));
 }
 
-static void the_sooner_of_two_wishes_wins(void **state) {
+static void the_earlier_of_two_requested_times_wins(void **state) {
     struct world *w = *state;
     static const int64_t rows[][2] = {{0, 3600 * 1000}, {3600 * 1000, 0}};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
@@ -433,7 +433,7 @@ static void the_sooner_of_two_wishes_wins(void **state) {
     assert_string_equal(w->served, "j0 j1 ");
 }
 
-static void a_look_is_followed_by_a_rest_as_long_as_it_was_expensive(void **state) {
+static void the_backoff_grows_with_the_time_of_the_reconcile(void **state) {
     struct world *w = *state;
     static const struct {
         double took_seconds;
@@ -452,7 +452,7 @@ static void a_look_is_followed_by_a_rest_as_long_as_it_was_expensive(void **stat
     }
 }
 
-static void the_more_children_the_longer_the_rest(void **state) {
+static void the_backoff_grows_with_the_number_of_children(void **state) {
     struct world *w = *state;
     struct ctl_queued *place = job(w, "j", true);
     size_t n = place->entry->n_children;
@@ -463,7 +463,7 @@ static void the_more_children_the_longer_the_rest(void **state) {
     assert_in_range(place->not_before, before + 500, co_now_ms() + 500);
 }
 
-static void nobody_rests_when_hurried(void **state) {
+static void a_hurried_entry_skips_its_backoff(void **state) {
     struct world *w = *state;
     struct ctl_queued *place = job(w, "a", true);
     settle(w);
@@ -485,26 +485,26 @@ static void nobody_rests_when_hurried(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         T(an_entry_waits_once_however_often_it_is_asked_for),
-        T(a_look_takes_the_place_of_one_that_was_to_come),
-        T(oldest_request_first_and_those_that_have_nothing_before_others),
-        T(so_many_begin_at_a_time_and_hold_nobody_else_up),
-        T(few_begin_at_a_time_when_the_server_is_busy),
-        T(then_begun_jobs_run_before_the_next_ones_begin),
-        T(nobody_is_kept_when_the_server_has_time),
+        T(a_reconcile_replaces_the_scheduled_one),
+        T(new_jobs_come_first_then_the_oldest_request),
+        T(beginning_jobs_are_bounded_and_do_not_delay_others),
+        T(fewer_jobs_begin_when_the_api_server_is_busy),
+        T(on_a_busy_server_begun_jobs_run_before_others_begin),
+        T(on_an_idle_server_all_jobs_begin_at_once),
 
         T(reconciles_at_a_time_are_bounded),
         T(namespaces_are_served_in_turn),
         T(a_namespace_that_begins_nothing_does_not_wait_for_one_that_begins_much),
-        T(a_namespace_that_has_no_look_does_not_wait_for_one_that_has_all),
+        T(a_namespace_without_reconciles_gets_one_beyond_the_limit),
         T(a_namespace_that_starts_nothing_takes_a_place_of_one_that_starts_much),
         T(many_namespaces_wait_for_each_other_as_many_jobs_do),
         T(a_job_that_cannot_start_keeps_nobody),
-        T(what_is_asked_for_during_a_look_comes_after_it),
-        T(an_entry_stays_in_the_store_until_its_look_is_over),
-        T(the_sooner_of_two_wishes_wins),
-        T(a_look_is_followed_by_a_rest_as_long_as_it_was_expensive),
-        T(the_more_children_the_longer_the_rest),
-        T(nobody_rests_when_hurried),
+        T(requests_during_a_reconcile_are_served_after_it),
+        T(an_entry_stays_in_the_store_until_its_reconcile_ends),
+        T(the_earlier_of_two_requested_times_wins),
+        T(the_backoff_grows_with_the_time_of_the_reconcile),
+        T(the_backoff_grows_with_the_number_of_children),
+        T(a_hurried_entry_skips_its_backoff),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

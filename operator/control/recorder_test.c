@@ -147,7 +147,7 @@ static void the_first_of_a_kind_goes_at_once(void **state) {
     assert_non_null(strstr(w->server.requests[3], "\"count\":2"));
 }
 
-static void what_gathers_is_recorded_at_the_end(void **state) {
+static void gathered_events_are_recorded_by_a_flush(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{"\"message\":\"all done\"", ANSWER}};
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
@@ -356,7 +356,7 @@ static void a_warning_that_waits_is_counted_there(void **state) {
     until_recorded(w, CO_ARRAY_LEN(steps));
 }
 
-static void names_keep_the_order_of_the_story(void **state) {
+static void event_names_sort_in_the_order_of_events(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{"POST ", ANSWER}, {"POST ", ANSWER}};
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
@@ -371,7 +371,7 @@ static void names_keep_the_order_of_the_story(void **state) {
     assert_true(strncmp(name[0], name[1], strlen("\"name\":\"x.0123456789abcdef")) < 0);
 }
 
-static void what_waits_for_a_job_has_a_bound(void **state) {
+static void waiting_events_of_a_job_are_bounded(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{"POST ", 0, NULL, FAKE_HOLD, NULL}};
     enum { FLYING = 4, WAITING = 8 };
@@ -395,7 +395,7 @@ struct flood_row {
 };
 
 /* Eight wait: which one goes for the ninth? */
-static void of_too_many_the_least_goes(void **state) {
+static void the_least_important_waiting_event_is_dropped(void **state) {
     struct world *w = *state;
     static const struct flood_row rows[] = {
         {"rrrrrrrrs", "12345678"},
@@ -436,7 +436,7 @@ static void of_too_many_the_least_goes(void **state) {
     }
 }
 
-static void what_is_no_text_is_left_out(void **state) {
+static void events_of_invalid_utf8_are_dropped(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{"\"message\":\"fine\"", ANSWER}};
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
@@ -452,7 +452,7 @@ static void what_is_no_text_is_left_out(void **state) {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 /* The name of a state is made elsewhere, and may be that of a moment to come. */
-static void what_follows_a_state_has_a_later_name(void **state) {
+static void an_event_after_a_state_has_a_later_name(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {
         {"\"name\":\"x.7000000000000000\"", ANSWER},
@@ -496,7 +496,7 @@ int main(void) {
         T(an_event_names_its_job),
         T(good_news_is_gathered_into_one_event),
         T(the_first_of_a_kind_goes_at_once),
-        T(what_gathers_is_recorded_at_the_end),
+        T(gathered_events_are_recorded_by_a_flush),
         T(good_news_waits_while_there_is_load),
         T(where_the_job_stood_takes_in_nothing_that_came_later),
         T(a_warning_that_repeats_itself_is_counted_where_it_stands),
@@ -504,11 +504,11 @@ int main(void) {
         T(a_refusal_with_other_numbers_is_the_same_one),
         T(a_warning_that_was_not_written_is_recorded_again),
         T(a_warning_that_waits_is_counted_there),
-        T(names_keep_the_order_of_the_story),
-        T(what_waits_for_a_job_has_a_bound),
-        T(of_too_many_the_least_goes),
-        T(what_is_no_text_is_left_out),
-        T(what_follows_a_state_has_a_later_name),
+        T(event_names_sort_in_the_order_of_events),
+        T(waiting_events_of_a_job_are_bounded),
+        T(the_least_important_waiting_event_is_dropped),
+        T(events_of_invalid_utf8_are_dropped),
+        T(an_event_after_a_state_has_a_later_name),
         T(a_state_that_was_reported_before_is_the_same_event),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

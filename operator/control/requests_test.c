@@ -341,7 +341,7 @@ static void requests_without_an_answer_are_reported(void **state) {
     assert_int_equal(n, 0);
 }
 
-static void of_a_long_refusal_only_the_beginning_is_kept(void **state) {
+static void long_refusals_are_cut_at_a_character(void **state) {
     struct world *w = *state;
     char words[3001] = "";
     for (size_t i = 0; i < 1000; i++) {
@@ -405,7 +405,7 @@ static void creates_beyond_the_room_are_not_tried(void **state) {
     json_decref(w->action[0].body);
 }
 
-static void one_that_is_gone_does_not_hide_a_conflict(void **state) {
+static void a_conflict_is_reported_beside_a_not_found(void **state) {
     struct world *w = *state;
     const struct fake_step steps[] = {{"PATCH", 409, STATUS("Conflict"), FAKE_KEEP, NULL},
         {"DELETE", 404, STATUS("NotFound"), FAKE_KEEP, NULL}};
@@ -587,12 +587,11 @@ int main(void) {
         cmocka_unit_test_setup_teardown(each_secret_has_a_token_of_its_own, setup, teardown),
         cmocka_unit_test_setup_teardown(a_taken_name_counts_when_it_stays_taken, setup, teardown),
         cmocka_unit_test_setup_teardown(requests_without_an_answer_are_reported, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            of_a_long_refusal_only_the_beginning_is_kept, setup, teardown),
+        cmocka_unit_test_setup_teardown(long_refusals_are_cut_at_a_character, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_namespace_that_is_being_deleted_is_no_warning, setup, teardown),
         cmocka_unit_test_setup_teardown(creates_beyond_the_room_are_not_tried, setup, teardown),
-        cmocka_unit_test_setup_teardown(one_that_is_gone_does_not_hide_a_conflict, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_conflict_is_reported_beside_a_not_found, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_patch_of_a_group_that_was_not_taken_is_remembered, setup, teardown),
         cmocka_unit_test_setup_teardown(canceled_creates_are_not_waited_for, setup, teardown),

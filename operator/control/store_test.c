@@ -125,7 +125,7 @@ static void an_address_that_a_pod_reports_counts_until_its_object_has_one(void *
     assert_string_equal(st->pod->ip[0], "10.0.0.3");
 }
 
-static void nobody_speaks_for_a_pod_without_a_node(void **state) {
+static void the_address_of_a_pod_without_a_node_is_not_accepted(void **state) {
     struct ctl_store *s = *state;
     put_pod_at(s, "u1", 1, NULL, NULL);
     const struct ctl_stored *st = ctl_store_child(s, CTL_STORE_PODS, "ns", "j-ps-0");
@@ -139,7 +139,7 @@ static void nobody_speaks_for_a_pod_without_a_node(void **state) {
 }
 
 /* j's pods as their steps say: w0 or w1, where it stands, whether that turns the job. */
-static void the_first_and_the_last_of_the_pods_turn_their_job(void **state) {
+static void the_first_and_the_last_pod_of_a_phase_mark_progress(void **state) {
     struct ctl_store *s = *state;
     static const struct {
         const char *pod, *phase; /* NULL: gone */
@@ -181,7 +181,7 @@ static void the_first_and_the_last_of_the_pods_turn_their_job(void **state) {
 }
 
 /* What start gates wait for must not wait for the rest after the look that made it. */
-static void a_new_configmap_turns_its_job(void **state) {
+static void a_new_configmap_marks_progress(void **state) {
     struct ctl_store *s = *state;
     put(s, CTL_STORE_JOBS, "j", 1, NULL, 0);
     struct ctl_entry *e = ctl_store_entry(s, "ns", "j");
@@ -193,7 +193,7 @@ static void a_new_configmap_turns_its_job(void **state) {
 }
 
 /* The clean-up of a job that has ended, as a restart's deletes, waits until that is stored. */
-static void a_new_phase_turns_its_job(void **state) {
+static void a_new_phase_marks_progress(void **state) {
     struct ctl_store *s = *state;
     static const struct {
         const char *phase;
@@ -259,7 +259,7 @@ static void a_new_pod_does_not_inherit_the_address_of_the_old_one(void **state) 
 }
 
 /* j-ps-0 as a watch reports it, up to its end. */
-static void what_had_succeeded_before_it_was_deleted_is_kept_for_a_look(void **state) {
+static void a_pod_that_succeeded_before_its_deletion_is_kept(void **state) {
     struct ctl_store *s = *state;
     static const struct {
         struct {
@@ -307,7 +307,7 @@ static void what_had_succeeded_before_it_was_deleted_is_kept_for_a_look(void **s
 }
 
 /* A standby makes no plans: the status that is stored says what it need not keep any more. */
-static void what_has_succeeded_is_kept_until_a_status_has_it(void **state) {
+static void a_succeeded_pod_is_kept_until_a_status_has_it(void **state) {
     struct ctl_store *s = *state;
     static const struct {
         const char *status;
@@ -350,7 +350,7 @@ static void what_has_succeeded_is_kept_until_a_status_has_it(void **state) {
 }
 
 /* A watch that was down has missed the delete. */
-static void what_had_succeeded_is_kept_when_a_list_lacks_it(void **state) {
+static void a_succeeded_pod_is_kept_when_a_list_lacks_it(void **state) {
     struct ctl_store *s = *state;
     for (int reset = 0; reset < 2; reset++) {
         CO_AUTOJSON json_t *job = object("j", 1, NULL);
@@ -407,7 +407,7 @@ static void an_older_version_changes_nothing(void **state) {
 }
 
 /* The answer to a create arrives after the watch reported the pod's deletion. */
-static void a_late_answer_raises_no_dead(void **state) {
+static void a_late_create_answer_does_not_restore_a_deleted_pod(void **state) {
     struct ctl_store *s = *state;
     put(s, CTL_STORE_PODS, "p", 5, "j", 0);
     drop(s, CTL_STORE_PODS, "p", 6);
@@ -536,7 +536,7 @@ static void many_entries_stay_findable(void **state) {
     assert_int_equal(0, version_of(s, "p2"));
 }
 
-static void what_has_no_name_is_refused(void **state) {
+static void objects_without_a_name_are_refused(void **state) {
     struct ctl_store *s = *state;
     CO_AUTOJSON json_t *nameless = tk_json("{'metadata':{'namespace':'ns'}}");
     CO_CLEANUP(tk_text_done) struct tk_text t = tk_text(nameless);
@@ -573,7 +573,7 @@ static void groups_of_others_are_not_kept(void **state) {
     assert_int_equal(changes, before);
 }
 
-static void of_a_job_what_is_of_use_is_kept(void **state) {
+static void a_job_is_cached_without_unused_metadata(void **state) {
     struct ctl_store *s = *state;
     CO_AUTOJSON json_t *obj = object("x", 1, NULL);
     json_t *meta = json_object_get(obj, "metadata");
@@ -667,7 +667,7 @@ static void texts_have_a_bound_and_jobs_have_not(void **state) {
 }
 
 /* For paddlejob_oldest_waiting_seconds. */
-static void who_waits(void **state) {
+static void jobs_that_wait_are_those_without_a_start_time(void **state) {
     struct ctl_store *s = *state;
     static const struct {
         const char *spec, *status;
@@ -737,26 +737,26 @@ static void only_jobs_without_a_status_are_new(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(of_a_job_what_is_of_use_is_kept),
+        TEST(a_job_is_cached_without_unused_metadata),
         TEST(a_job_that_is_a_large_tree_is_not_cached),
         TEST(a_job_of_2000_pods_is_cached),
         TEST(texts_have_a_bound_and_jobs_have_not),
-        TEST(who_waits),
+        TEST(jobs_that_wait_are_those_without_a_start_time),
         TEST(the_next_job_of_a_name_is_as_old_as_itself),
-        TEST(what_had_succeeded_before_it_was_deleted_is_kept_for_a_look),
-        TEST(what_has_succeeded_is_kept_until_a_status_has_it),
-        TEST(what_had_succeeded_is_kept_when_a_list_lacks_it),
+        TEST(a_pod_that_succeeded_before_its_deletion_is_kept),
+        TEST(a_succeeded_pod_is_kept_until_a_status_has_it),
+        TEST(a_succeeded_pod_is_kept_when_a_list_lacks_it),
         TEST(children_join_their_job_by_owner),
         TEST(an_address_that_a_pod_reports_counts_until_its_object_has_one),
-        TEST(nobody_speaks_for_a_pod_without_a_node),
+        TEST(the_address_of_a_pod_without_a_node_is_not_accepted),
         TEST(a_new_pod_does_not_inherit_the_address_of_the_old_one),
-        TEST(the_first_and_the_last_of_the_pods_turn_their_job),
-        TEST(a_new_configmap_turns_its_job),
-        TEST(a_new_phase_turns_its_job),
+        TEST(the_first_and_the_last_pod_of_a_phase_mark_progress),
+        TEST(a_new_configmap_marks_progress),
+        TEST(a_new_phase_marks_progress),
         TEST(the_last_address_starts_a_job_whether_reported_or_in_its_object),
         TEST(an_entry_ends_with_its_last_part),
         TEST(an_older_version_changes_nothing),
-        TEST(a_late_answer_raises_no_dead),
+        TEST(a_late_create_answer_does_not_restore_a_deleted_pod),
         TEST(a_sync_sweeps_what_it_did_not_report),
         TEST(a_sync_that_breaks_off_drops_nothing),
         TEST(a_list_decides_up_to_its_version),
@@ -764,7 +764,7 @@ int main(void) {
         TEST(deleting_is_known_before_the_watch_reports_it),
         TEST(many_entries_stay_findable),
         TEST(only_jobs_without_a_status_are_new),
-        TEST(what_has_no_name_is_refused),
+        TEST(objects_without_a_name_are_refused),
         TEST(groups_of_others_are_not_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

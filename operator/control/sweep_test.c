@@ -31,7 +31,7 @@ static void put(struct ctl_store *s, int i, const char *label, const char *value
     tk_put(s, CTL_STORE_PODS, pod, 0);
 }
 
-static void only_what_is_the_jobs_and_all_of_it(void **state) {
+static void a_sweep_selects_all_pods_of_the_job_and_no_others(void **state) {
     (void)state;
     static const struct {
         const char *what;
@@ -112,7 +112,7 @@ static void the_answer_says_which_are_going(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_what_is_the_jobs_and_all_of_it),
+        cmocka_unit_test(a_sweep_selects_all_pods_of_the_job_and_no_others),
         cmocka_unit_test(each_part_selects_its_own_indices),
         cmocka_unit_test(the_answer_says_which_are_going),
     };

@@ -30,7 +30,7 @@ static void end(size_t entry_bytes) {
     ctl_text_lru_done(&text_lru);
 }
 
-static void what_fits_stays(void **state) {
+static void texts_within_the_limit_are_kept(void **state) {
     (void)state;
     begin(100, 0);
     ctl_text_lru_put(&text_lru, &of[0][0], 60);
@@ -87,7 +87,7 @@ static void entries_count(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_fits_stays),
+        cmocka_unit_test(texts_within_the_limit_are_kept),
         cmocka_unit_test(the_largest_namespace_loses_its_oldest),
         cmocka_unit_test(a_text_larger_than_all_has_no_place),
         cmocka_unit_test(entries_count),

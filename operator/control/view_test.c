@@ -54,7 +54,7 @@ static void put_job(
     tk_put(s, CTL_STORE_JOBS, j, 0);
 }
 
-static void an_elder_is_older_and_does_not_run(void **state) {
+static void an_elder_is_an_older_job_that_does_not_run(void **state) {
     (void)state;
     static const struct {
         const char *ns, *name, *status;
@@ -85,7 +85,7 @@ static void an_elder_is_older_and_does_not_run(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_is_parsed_once_a_text),
-        cmocka_unit_test(an_elder_is_older_and_does_not_run),
+        cmocka_unit_test(an_elder_is_an_older_job_that_does_not_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

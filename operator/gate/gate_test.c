@@ -114,7 +114,7 @@ static struct result play(const char *const *replies, size_t n, int64_t silence_
 #define HTTP(status, length, body)                                                                 \
     "HTTP/1.1 " status "\r\nContent-Length: " length "\r\nConnection: close\r\n\r\n" body
 
-static void go_lets_the_pod_start(void **state) {
+static void the_gate_opens_when_the_operator_answers_go(void **state) {
     (void)state;
     const char *replies[] = {HTTP("200 OK", "3", "go\n")};
     struct result r = play(replies, 1, SILENCE_MAX_MS);
@@ -123,7 +123,7 @@ static void go_lets_the_pod_start(void **state) {
     assert_string_equal(r.asked, "GET /gate/v1/ns/pod/uid?wait=10 HTTP/1.1");
 }
 
-static void it_asks_again_until_it_may_go(void **state) {
+static void the_gate_retries_until_the_operator_answers_go(void **state) {
     (void)state;
     const char *replies[] = {HTTP("404 Not Found", "8", "no such\n"),
         HTTP("202 Accepted", "13", "waits for 3\n"), HTTP("204 No Content", "0", ""), NULL,
@@ -133,7 +133,7 @@ static void it_asks_again_until_it_may_go(void **state) {
     assert_int_equal(r.code, 0);
 }
 
-static void gone_means_do_not_start(void **state) {
+static void the_gate_fails_when_the_operator_answers_410(void **state) {
     (void)state;
     const char *replies[] = {HTTP("410 Gone", "16", "the job is over\n")};
     struct result r = play(replies, 1, SILENCE_MAX_MS);
@@ -153,7 +153,7 @@ static void without_an_operator_the_pod_continues(void **state) {
 }
 
 /* Somebody else may have the operator's address by now. */
-static void who_only_says_unknown_does_not_keep_the_pod(void **state) {
+static void the_gate_ignores_an_operator_that_never_knows_the_job(void **state) {
     (void)state;
     enum { UNKNOWN_MS = 12000, KNOWN_AT = 2, FOR_EVER = 100 };
     struct result r = {0};
@@ -253,7 +253,7 @@ static int connecting(const struct sockaddr_in *to) {
     return n;
 }
 
-static void a_connection_that_hangs_gets_company(void **state) {
+static void the_gate_opens_another_connection_when_one_hangs(void **state) {
     (void)state;
     struct result r = {0};
     struct sockaddr_in at[2];
@@ -348,14 +348,14 @@ static void a_missing_variable_lets_the_pod_go(void **state) {
 int main(void) {
     (void)signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(go_lets_the_pod_start),
-        cmocka_unit_test(it_asks_again_until_it_may_go),
-        cmocka_unit_test(gone_means_do_not_start),
+        cmocka_unit_test(the_gate_opens_when_the_operator_answers_go),
+        cmocka_unit_test(the_gate_retries_until_the_operator_answers_go),
+        cmocka_unit_test(the_gate_fails_when_the_operator_answers_410),
         cmocka_unit_test(without_an_operator_the_pod_continues),
-        cmocka_unit_test(who_only_says_unknown_does_not_keep_the_pod),
+        cmocka_unit_test(the_gate_ignores_an_operator_that_never_knows_the_job),
         cmocka_unit_test(the_next_address_is_asked_at_once),
         cmocka_unit_test(a_mute_operator_does_not_keep_the_gate_from_the_next),
-        cmocka_unit_test(a_connection_that_hangs_gets_company),
+        cmocka_unit_test(the_gate_opens_another_connection_when_one_hangs),
         cmocka_unit_test(sigterm_ends_it_while_it_waits),
         cmocka_unit_test(addresses_are_numeric_with_a_port),
         cmocka_unit_test(variables_are_rows_of_the_contract),

@@ -170,7 +170,7 @@ static void a_refusal_carries_the_servers_words(void **state) {
     assert_false(w->had_body);
 }
 
-static void what_is_no_answer_of_an_api_server(void **state) {
+static void answers_that_no_api_server_gives_are_errors(void **state) {
     (void)state;
     static const struct {
         struct fake_step step;
@@ -208,7 +208,7 @@ static void wrong_arguments_come_back_through_the_callback(void **state) {
     assert_int_equal(kube_client_pending(w->client), 0);
 }
 
-static void nobody_listens(void **state) {
+static void a_refused_connection_is_unavailable(void **state) {
     struct world *w = *state;
     fake_stop(&w->server);
     begin(w, NULL, 0);
@@ -507,9 +507,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         WORLD_TEST(verbs_become_requests),
         WORLD_TEST(a_refusal_carries_the_servers_words),
-        cmocka_unit_test(what_is_no_answer_of_an_api_server),
+        cmocka_unit_test(answers_that_no_api_server_gives_are_errors),
         WORLD_TEST(wrong_arguments_come_back_through_the_callback),
-        WORLD_TEST(nobody_listens),
+        WORLD_TEST(a_refused_connection_is_unavailable),
         WORLD_TEST(a_deadline_holds_in_the_queue),
         WORLD_TEST(a_deadline_holds_on_the_wire),
         WORLD_TEST(lanes_have_budgets_of_their_own),

@@ -10,7 +10,7 @@
 #include "common/loop.h"
 
 /* What the stamps received one after another leave, all against this moment. */
-static void what_replies_say_is_believed(void **state) {
+static void the_clock_follows_the_date_of_the_fastest_reply(void **state) {
     (void)state;
     static const struct {
         const char *what;
@@ -43,7 +43,7 @@ static void before_any_reply_it_is_this_machines_clock(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_replies_say_is_believed),
+        cmocka_unit_test(the_clock_follows_the_date_of_the_fastest_reply),
         cmocka_unit_test(before_any_reply_it_is_this_machines_clock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

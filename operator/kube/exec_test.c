@@ -18,7 +18,7 @@
 
 static char version[] = V1;
 
-static void what_a_plugin_prints(void **state) {
+static void the_output_of_a_plugin_is_parsed_or_refused(void **state) {
     (void)state;
     static const struct {
         const char *text;
@@ -168,7 +168,7 @@ static void cancel_kills(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_a_plugin_prints),
+        cmocka_unit_test(the_output_of_a_plugin_is_parsed_or_refused),
         cmocka_unit_test(a_plugin_runs_and_sees_its_environment),
         cmocka_unit_test(a_plugin_that_fails_says_why),
         cmocka_unit_test(a_plugin_that_floods_is_ended),

@@ -59,7 +59,7 @@ static void answers_are_the_nodes_of_their_json(void **state) {
     }
 }
 
-static void what_is_no_object_is_refused(void **state) {
+static void malformed_objects_are_refused(void **state) {
     (void)state;
     static const struct {
         const char *data;
@@ -128,7 +128,7 @@ static int and_away(void *arg, const char *type, size_t type_len, const char *ob
 }
 
 /* What is behind the event that ended it is not reported. */
-static void a_stream_may_be_done_away_with_in_its_event(void **state) {
+static void a_stream_may_be_freed_in_its_event_callback(void **state) {
     (void)state;
     CO_AUTOBUF struct co_buf all = CO_BUF(4096);
     fake_proto(&all, EVENT("ADDED", "a") EVENT("DELETED", "bcd"));
@@ -189,9 +189,9 @@ static void events_that_cannot_be_read_end_it(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_are_the_nodes_of_their_json),
-        cmocka_unit_test(what_is_no_object_is_refused),
+        cmocka_unit_test(malformed_objects_are_refused),
         cmocka_unit_test(events_are_reported_however_they_come),
-        cmocka_unit_test(a_stream_may_be_done_away_with_in_its_event),
+        cmocka_unit_test(a_stream_may_be_freed_in_its_event_callback),
         cmocka_unit_test(a_stream_of_json_is_none),
         cmocka_unit_test(events_that_cannot_be_read_end_it),
     };

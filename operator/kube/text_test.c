@@ -42,7 +42,7 @@ static void objects_lose_their_managed_fields(void **state) {
     }
 }
 
-static void what_is_kept_has_no_annotations(void **state) {
+static void cached_texts_have_no_annotations(void **state) {
     (void)state;
     static const struct {
         const char *text, *kept;
@@ -70,7 +70,7 @@ static void what_is_kept_has_no_annotations(void **state) {
     }
 }
 
-static void lists_come_apart(void **state) {
+static void a_list_is_split_into_its_items(void **state) {
     (void)state;
     static const struct {
         const char *text, *rest, *items;
@@ -107,8 +107,8 @@ static void lists_come_apart(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(objects_lose_their_managed_fields),
-        cmocka_unit_test(what_is_kept_has_no_annotations),
-        cmocka_unit_test(lists_come_apart),
+        cmocka_unit_test(cached_texts_have_no_annotations),
+        cmocka_unit_test(a_list_is_split_into_its_items),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -137,7 +137,7 @@ static void run(struct world *w, const char *expected) {
 #define HELD(version)                                                                              \
     { "&resourceVersion=" version "&", 200, "", FAKE_HOLD }
 
-static void what_a_server_does_and_what_the_consumer_sees(void **state) {
+static void each_server_behavior_gives_its_trace_of_events(void **state) {
     (void)state;
     static const struct {
         const char *what;
@@ -327,7 +327,7 @@ static void silence_is_noticed_and_the_connection_not_used_again(void **state) {
 }
 
 /* What is restored is the server's data, not a kind's. */
-static void another_watch_found_out_that_the_data_is_another(void **state) {
+static void a_data_reset_found_by_another_watch_relists(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {EMPTY, HELD("10"),
         {"?limit", 200, LIST("5", "", "[]")},
@@ -389,14 +389,14 @@ static void a_watch_may_be_freed_in_each_callback(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_a_server_does_and_what_the_consumer_sees),
+        cmocka_unit_test(each_server_behavior_gives_its_trace_of_events),
         cmocka_unit_test(events_in_protobuf_that_cannot_be_read),
         cmocka_unit_test_setup_teardown(
             a_server_that_closes_watches_again_and_again_is_given_time, setup, teardown),
         cmocka_unit_test_setup_teardown(
             silence_is_noticed_and_the_connection_not_used_again, setup, teardown),
         cmocka_unit_test_setup_teardown(
-            another_watch_found_out_that_the_data_is_another, setup, teardown),
+            a_data_reset_found_by_another_watch_relists, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_list_shows_what_was_answered_before_it_began, setup, teardown),
         cmocka_unit_test(a_watch_may_be_freed_in_each_callback),

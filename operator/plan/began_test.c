@@ -27,7 +27,7 @@ static void set_image(struct tk_cluster *c, const char *role, const char *image)
 #define SAID(fields) CHANGED(fields, "that too")
 #define MIXED(fields) CHANGED(fields, "the new template")
 
-static void another_intranet_waits_for_the_next_attempt(void **state) {
+static void a_changed_intranet_applies_to_the_next_attempt(void **state) {
     (void)state;
     struct tk_cluster c = running_cluster(PODS);
     expect_condition(&c, "SpecChanged", "absent");
@@ -59,7 +59,7 @@ static void another_intranet_waits_for_the_next_attempt(void **state) {
     tk_done(&c);
 }
 
-static void what_differs_is_named_until_it_does_not(void **state) {
+static void changed_fields_are_named_until_they_are_reverted(void **state) {
     (void)state;
     struct tk_cluster c = running_cluster(PODS);
     set_image(&c, "worker", "other");
@@ -132,7 +132,7 @@ static void pods_of_which_none_has_started_get_the_new_one(void **state) {
     "spec.intranet, spec.elastic, spec.withGloo, spec.peerAuth, spec.ps.template, "                \
     "spec.worker.template, spec.heter.template"
 
-static void all_that_differs_has_room_in_the_message(void **state) {
+static void the_message_has_room_for_all_changed_fields(void **state) {
     (void)state;
     CO_AUTOFREE char *large = co_xcalloc(1, API_BEGAN_TEMPLATE_MAX);
     memset(large, 'x', API_BEGAN_TEMPLATE_MAX - 1);
@@ -169,7 +169,7 @@ static void a_restart_takes_what_was_changed(void **state) {
 }
 
 /* Scaling and the run policy are followed at once, as ever. */
-static void what_is_followed_at_once_is_no_change(void **state) {
+static void fields_that_apply_at_once_are_no_spec_change(void **state) {
     (void)state;
     struct tk_cluster c = running_cluster(PODS);
     set_replicas(&c, "worker", 3);
@@ -183,7 +183,7 @@ static void what_is_followed_at_once_is_no_change(void **state) {
 }
 
 /* Nothing runs that would have to keep it. */
-static void without_pods_the_spec_is_anybodys_to_change(void **state) {
+static void spec_changes_of_a_job_without_pods_apply_at_once(void **state) {
     (void)state;
     struct tk_cluster c;
     tk_init(&c, TK_JOB(PODS ",'suspend':true"));
@@ -328,14 +328,14 @@ static void the_line_is_for_people_and_read_back(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(another_intranet_waits_for_the_next_attempt),
-        cmocka_unit_test(what_differs_is_named_until_it_does_not),
+        cmocka_unit_test(a_changed_intranet_applies_to_the_next_attempt),
+        cmocka_unit_test(changed_fields_are_named_until_they_are_reverted),
         cmocka_unit_test(a_recreated_pod_gets_the_template_of_its_attempt),
         cmocka_unit_test(pods_of_which_none_has_started_get_the_new_one),
-        cmocka_unit_test(all_that_differs_has_room_in_the_message),
+        cmocka_unit_test(the_message_has_room_for_all_changed_fields),
         cmocka_unit_test(a_restart_takes_what_was_changed),
-        cmocka_unit_test(what_is_followed_at_once_is_no_change),
-        cmocka_unit_test(without_pods_the_spec_is_anybodys_to_change),
+        cmocka_unit_test(fields_that_apply_at_once_are_no_spec_change),
+        cmocka_unit_test(spec_changes_of_a_job_without_pods_apply_at_once),
         cmocka_unit_test(an_elastic_group_without_bounds_scales),
         cmocka_unit_test(limits_spare_an_elastic_group_the_restart),
         cmocka_unit_test(a_text_that_is_none_is_not_read),

@@ -133,7 +133,7 @@ static void elastic_pods_start_when_those_that_are_there_have_addresses(void **s
     "'Unschedulable','message':'no nodes'}]}"
 
 /* A gang has room for as many as `requests`: they held their place, and waited for the others. */
-static void elastic_pods_without_a_place_keep_nobody_waiting(void **state) {
+static void unschedulable_elastic_pods_do_not_keep_the_gate_closed(void **state) {
     (void)state;
     static const struct {
         const char *bounds, *pods[3], *deleted;
@@ -327,7 +327,7 @@ static void conditions_of_others_stay(void **state) {
     tk_done(&c);
 }
 
-static void what_is_refused_is_named_by_its_verb(void **state) {
+static void a_refused_request_has_a_reason_of_its_verb(void **state) {
     (void)state;
     struct tk_cluster c;
     tk_init(&c, TK_JOB(TK_ROLE("worker", 2) ",'backoffLimit':3"));
@@ -370,7 +370,7 @@ static void a_long_message_of_any_language_is_cut_at_a_character(void **state) {
     tk_done(&c);
 }
 
-static void what_pods_wait_for_is_shown(void **state) {
+static void the_reason_a_pod_waits_is_in_the_status(void **state) {
     (void)state;
     struct tk_cluster c;
     tk_init(&c, TK_JOB(TK_ROLE("worker", 2)));
@@ -547,7 +547,7 @@ static void elastic_workers_stay_within_their_bounds(void **state) {
 }
 
 /* Nobody means no worker at all by it. */
-static void a_limit_below_one_is_none(void **state) {
+static void limits_below_one_are_ignored(void **state) {
     (void)state;
     static const char *const rows[] = {"'limits':0", "'limits':-1", "'requests':2,'limits':-1"};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
@@ -562,7 +562,7 @@ static void a_limit_below_one_is_none(void **state) {
 }
 
 /* Upstream's CRD takes any word and its operator says nothing: a typo trained in another mode. */
-static void a_word_that_means_nothing_is_said_once_and_the_job_continues(void **state) {
+static void an_unknown_enum_value_is_one_event_and_the_job_runs(void **state) {
     (void)state;
     struct tk_cluster c;
     tk_init(&c,
@@ -594,7 +594,7 @@ static void a_word_that_means_nothing_is_said_once_and_the_job_continues(void **
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_word_that_means_nothing_is_said_once_and_the_job_continues),
+        cmocka_unit_test(an_unknown_enum_value_is_one_event_and_the_job_runs),
         cmocka_unit_test(elastic_workers_stay_within_their_bounds),
         cmocka_unit_test(scaling_makes_and_removes_and_republishes),
         cmocka_unit_test(a_removed_role_is_cleaned_up_with_its_variables),
@@ -602,17 +602,17 @@ int main(void) {
         cmocka_unit_test(only_what_a_user_sees_is_written),
         cmocka_unit_test(the_gate_is_closed_when_the_job_is_deleted),
         cmocka_unit_test(elastic_pods_start_when_those_that_are_there_have_addresses),
-        cmocka_unit_test(elastic_pods_without_a_place_keep_nobody_waiting),
+        cmocka_unit_test(unschedulable_elastic_pods_do_not_keep_the_gate_closed),
         cmocka_unit_test(the_gate_waits_for_what_makes_names),
-        cmocka_unit_test(a_limit_below_one_is_none),
+        cmocka_unit_test(limits_below_one_are_ignored),
         cmocka_unit_test(a_bad_template_is_a_condition_and_an_event),
         cmocka_unit_test(a_predecessors_pods_are_deleted_and_waited_for),
         cmocka_unit_test(a_rejected_create_waits_for_its_turn_and_says_why),
         cmocka_unit_test(a_rejected_delete_waits_for_its_turn),
         cmocka_unit_test(conditions_of_others_stay),
-        cmocka_unit_test(what_is_refused_is_named_by_its_verb),
+        cmocka_unit_test(a_refused_request_has_a_reason_of_its_verb),
         cmocka_unit_test(a_long_message_of_any_language_is_cut_at_a_character),
-        cmocka_unit_test(what_pods_wait_for_is_shown),
+        cmocka_unit_test(the_reason_a_pod_waits_is_in_the_status),
         cmocka_unit_test(a_dying_job_gets_nothing_but_its_release),
         cmocka_unit_test(a_job_that_vanishes_with_its_finalizer_gets_no_status),
         cmocka_unit_test(action_events_are_folded_by_kind_verb_and_result),

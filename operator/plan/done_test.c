@@ -111,7 +111,7 @@ static void worker_0_decides_though_it_is_gone(void **state) {
 }
 
 /* What the last plan knew counts, stored or not; in its own attempt. */
-static void what_is_not_stored_yet_counts(void **state) {
+static void completed_indexes_of_the_draft_count_in_their_attempt(void **state) {
     (void)state;
     static const char *const none[] = {NULL};
     struct tk_cluster c;
@@ -126,7 +126,7 @@ static void what_is_not_stored_yet_counts(void **state) {
 }
 
 /* Or goes: between two reconciles a watch may report all of it. */
-static void what_ended_since_the_last_look_counts(void **state) {
+static void a_pod_that_ended_between_two_reconciles_counts(void **state) {
     (void)state;
     static const char *const none[] = {NULL};
     struct tk_cluster c;
@@ -151,7 +151,7 @@ static void what_ended_since_the_last_look_counts(void **state) {
     tk_done(&c);
 }
 
-static void what_had_ended_before_it_was_deleted_counts(void **state) {
+static void a_pod_that_ended_before_its_deletion_counts(void **state) {
     (void)state;
     static const char *const none[] = {NULL};
     struct tk_cluster c;
@@ -178,7 +178,7 @@ static bool is_urgent(struct tk_cluster *c) {
 }
 
 /* While the pod is there anybody can see it; once it goes, only who has seen it knows. */
-static void what_nobody_else_can_know_is_written_at_once(void **state) {
+static void the_success_of_a_pod_being_deleted_is_written_at_once(void **state) {
     (void)state;
     static const char *const none[] = {NULL};
     struct tk_cluster c;
@@ -209,7 +209,7 @@ static const struct dying_row dying_rows[] = {
     {true, BROKEN, ""}, /* likewise */
 };
 
-static void a_pod_that_is_there_speaks_for_itself(void **state) {
+static void the_state_of_an_existing_pod_beats_the_remembered_one(void **state) {
     (void)state;
     static const char *const none[] = {NULL};
     for (size_t i = 0; i < CO_ARRAY_LEN(dying_rows); i++) {
@@ -225,7 +225,7 @@ static void a_pod_that_is_there_speaks_for_itself(void **state) {
     }
 }
 
-static void a_new_attempt_begins_without_them(void **state) {
+static void a_new_attempt_clears_completed_indexes(void **state) {
     (void)state;
     static const char *const done[] = {"x-worker-0", NULL};
     struct tk_cluster c;
@@ -302,7 +302,7 @@ static void workers_beyond_replicas_stop_with_the_end(void **state) {
     }
 }
 
-static void scaling_forgets_what_it_takes_away(void **state) {
+static void scaling_down_clears_completed_indexes(void **state) {
     (void)state;
     static const char *const done[] = {"x-worker-3", NULL};
     struct tk_cluster c;
@@ -317,7 +317,7 @@ static void scaling_forgets_what_it_takes_away(void **state) {
 }
 
 /* Who starts again finds all addresses: of whom nobody will answer, the name. */
-static void those_who_start_again_are_not_kept(void **state) {
+static void recreated_pods_get_the_names_of_completed_pods(void **state) {
     (void)state;
     static const char *const done[] = {"x-worker-0", NULL};
     struct tk_cluster c;
@@ -339,7 +339,7 @@ static void those_who_start_again_are_not_kept(void **state) {
     tk_done(&c);
 }
 
-static void text_of_anybody_is_read_as_far_as_it_means_something(void **state) {
+static void malformed_completed_indexes_are_read_as_far_as_valid(void **state) {
     (void)state;
     static const char *const none[] = {NULL};
     static const char *const texts[][2] = {{"1", "1"}, {"0-99999", "0-3"}, {"2,x", "2"},
@@ -361,7 +361,7 @@ static void text_of_anybody_is_read_as_far_as_it_means_something(void **state) {
     }
 }
 
-static void long_references_are_used_again_while_they_are_true(void **state) {
+static void pod_references_are_reused_while_unchanged(void **state) {
     (void)state;
     enum { MANY = 32 };
     struct tk_cluster c;
@@ -418,20 +418,20 @@ int main(void) {
         cmocka_unit_test(the_job_ends_when_the_last_has),
         cmocka_unit_test(a_role_that_is_all_gone_is_remembered),
         cmocka_unit_test(worker_0_decides_though_it_is_gone),
-        cmocka_unit_test(what_is_not_stored_yet_counts),
-        cmocka_unit_test(what_ended_since_the_last_look_counts),
-        cmocka_unit_test(what_had_ended_before_it_was_deleted_counts),
-        cmocka_unit_test(what_nobody_else_can_know_is_written_at_once),
-        cmocka_unit_test(a_pod_that_is_there_speaks_for_itself),
-        cmocka_unit_test(a_new_attempt_begins_without_them),
+        cmocka_unit_test(completed_indexes_of_the_draft_count_in_their_attempt),
+        cmocka_unit_test(a_pod_that_ended_between_two_reconciles_counts),
+        cmocka_unit_test(a_pod_that_ended_before_its_deletion_counts),
+        cmocka_unit_test(the_success_of_a_pod_being_deleted_is_written_at_once),
+        cmocka_unit_test(the_state_of_an_existing_pod_beats_the_remembered_one),
+        cmocka_unit_test(a_new_attempt_clears_completed_indexes),
         cmocka_unit_test(a_worker_lost_beside_one_that_is_done_restarts_the_group),
         cmocka_unit_test(a_suspended_job_restarts),
         cmocka_unit_test(workers_beyond_replicas_stop_with_the_end),
-        cmocka_unit_test(scaling_forgets_what_it_takes_away),
-        cmocka_unit_test(those_who_start_again_are_not_kept),
-        cmocka_unit_test(long_references_are_used_again_while_they_are_true),
+        cmocka_unit_test(scaling_down_clears_completed_indexes),
+        cmocka_unit_test(recreated_pods_get_the_names_of_completed_pods),
+        cmocka_unit_test(pod_references_are_reused_while_unchanged),
         cmocka_unit_test(that_workers_are_done_is_remembered),
-        cmocka_unit_test(text_of_anybody_is_read_as_far_as_it_means_something),
+        cmocka_unit_test(malformed_completed_indexes_are_read_as_far_as_valid),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

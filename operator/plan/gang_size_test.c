@@ -126,7 +126,7 @@ static void the_group_is_changed_before_the_pod_is_created(void **state) {
     }
 }
 
-static void no_message_while_all_have_their_places(void **state) {
+static void the_group_is_not_patched_while_all_pods_are_placed(void **state) {
     (void)state;
     static const char *const words[] = {"volcano", "coscheduling", "native"};
     for (size_t i = 0; i < CO_ARRAY_LEN(words); i++) {
@@ -179,7 +179,7 @@ static void a_group_that_restarts_is_whole(void **state) {
 }
 
 /* Its own pods do not run any more, so they are no reason to make others without room. */
-static void those_that_are_lost_wait_for_room_of_their_own(void **state) {
+static void replacements_of_lost_pods_wait_for_their_own_room(void **state) {
     (void)state;
     struct tk_cluster c;
     begin(&c, "volcano", FOUR);
@@ -199,10 +199,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_gang_is_those_that_are_still_to_end),
         cmocka_unit_test(the_group_is_changed_before_the_pod_is_created),
-        cmocka_unit_test(no_message_while_all_have_their_places),
+        cmocka_unit_test(the_group_is_not_patched_while_all_pods_are_placed),
         cmocka_unit_test(a_pod_that_is_placed_needs_no_place),
         cmocka_unit_test(a_group_that_restarts_is_whole),
-        cmocka_unit_test(those_that_are_lost_wait_for_room_of_their_own),
+        cmocka_unit_test(replacements_of_lost_pods_wait_for_their_own_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

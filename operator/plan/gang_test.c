@@ -206,7 +206,7 @@ static void pods_carry_the_marks_of_their_scheduler(void **state) {
 
 #define PODS "create Pod x-ps-0; create Pod x-ps-1; create Pod x-worker-0; create Pod x-worker-1"
 
-static void volcanos_word_lets_pods_in(void **state) {
+static void the_phase_of_a_volcano_group_admits_pods(void **state) {
     (void)state;
     static const struct {
         const char *status;
@@ -229,7 +229,7 @@ static void volcanos_word_lets_pods_in(void **state) {
     }
 }
 
-static void other_groups_need_only_exist(void **state) {
+static void groups_of_other_schedulers_admit_pods_once_they_exist(void **state) {
     (void)state;
     static const char *const words[] = {"coscheduling", "native"};
     for (size_t i = 0; i < CO_ARRAY_LEN(words); i++) {
@@ -309,7 +309,7 @@ static void a_job_in_a_queue_of_kueue_says_so(void **state) {
     "{'phase':'Pending','conditions':[{'type':'PodScheduled','status':'False','reason':"           \
     "'Unschedulable','message':'" words "'}]}"
 
-static void the_pod_that_knows_why_speaks(void **state) {
+static void the_message_is_of_the_pod_with_the_most_specific_cause(void **state) {
     (void)state;
     static const struct {
         const char *word, *first, *second, *message;
@@ -494,7 +494,7 @@ static void a_move_that_was_refused_is_tried_again(void **state) {
     tk_done(&c);
 }
 
-static void what_no_scheduler_follows_is_said(void **state) {
+static void policy_fields_without_effect_are_reported(void **state) {
     (void)state;
     static const struct {
         const char *word, *policy, *message;
@@ -527,7 +527,7 @@ static void what_no_scheduler_follows_is_said(void **state) {
     }
 }
 
-static void nothing_to_ask_for_any_more_is_patched_away(void **state) {
+static void min_resources_are_removed_with_the_last_request(void **state) {
     (void)state;
     struct tk_cluster c;
     begin(&c, TK_JOB(CPU("worker", 2, "'resources':{'requests':{'cpu':'1'}}")), "volcano");
@@ -627,20 +627,20 @@ int main(void) {
         cmocka_unit_test(a_group_says_how_many_and_how_much),
         cmocka_unit_test(a_group_is_owned_by_its_job),
         cmocka_unit_test(pods_carry_the_marks_of_their_scheduler),
-        cmocka_unit_test(volcanos_word_lets_pods_in),
-        cmocka_unit_test(other_groups_need_only_exist),
+        cmocka_unit_test(the_phase_of_a_volcano_group_admits_pods),
+        cmocka_unit_test(groups_of_other_schedulers_admit_pods_once_they_exist),
         cmocka_unit_test(a_waiting_job_says_for_what),
         cmocka_unit_test(a_recreated_pod_does_not_wait),
         cmocka_unit_test(a_job_in_a_queue_of_kueue_says_so),
-        cmocka_unit_test(the_pod_that_knows_why_speaks),
+        cmocka_unit_test(the_message_is_of_the_pod_with_the_most_specific_cause),
         cmocka_unit_test(events_call_a_group_what_it_is),
         cmocka_unit_test(a_group_follows_its_job),
         cmocka_unit_test(a_group_is_moved_when_the_job_says_so),
         cmocka_unit_test(a_group_stays_where_others_have_put_it),
         cmocka_unit_test(a_group_of_an_earlier_version_is_moved_too),
         cmocka_unit_test(a_move_that_was_refused_is_tried_again),
-        cmocka_unit_test(what_no_scheduler_follows_is_said),
-        cmocka_unit_test(nothing_to_ask_for_any_more_is_patched_away),
+        cmocka_unit_test(policy_fields_without_effect_are_reported),
+        cmocka_unit_test(min_resources_are_removed_with_the_last_request),
         cmocka_unit_test(a_users_group_is_used_as_it_is),
         cmocka_unit_test(a_foreign_group_has_the_name),
         cmocka_unit_test(the_group_goes_with_the_end),

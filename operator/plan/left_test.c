@@ -17,7 +17,7 @@ static struct tk_cluster failed_cluster(const char *spec) {
     return c;
 }
 
-static void who_is_left_is_named_until_it_is_gone(void **state) {
+static void remaining_pods_of_a_failed_job_are_named_until_deleted(void **state) {
     (void)state;
     static const char both[] =
         CAUSE "; still there, with all that they ask for: x-ps-0, x-worker-0" HOW;
@@ -41,7 +41,7 @@ static void who_is_left_is_named_until_it_is_gone(void **state) {
     tk_done(&c);
 }
 
-static void many_are_counted(void **state) {
+static void remaining_pods_above_three_are_counted(void **state) {
     (void)state;
     struct tk_cluster c = failed_cluster(TK_ROLE("worker", 7));
     expect_status(&c, "message",
@@ -50,7 +50,7 @@ static void many_are_counted(void **state) {
     tk_done(&c);
 }
 
-static void who_is_ended_is_not_left(void **state) {
+static void pods_that_the_clean_policy_deletes_are_not_named(void **state) {
     (void)state;
     static const struct {
         const char *policy, *actions;
@@ -75,9 +75,9 @@ static void who_is_ended_is_not_left(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_is_left_is_named_until_it_is_gone),
-        cmocka_unit_test(many_are_counted),
-        cmocka_unit_test(who_is_ended_is_not_left),
+        cmocka_unit_test(remaining_pods_of_a_failed_job_are_named_until_deleted),
+        cmocka_unit_test(remaining_pods_above_three_are_counted),
+        cmocka_unit_test(pods_that_the_clean_policy_deletes_are_not_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,7 +95,7 @@ static void a_pod_that_is_not_ready_is_not_lost(void **state) {
     }
 }
 
-static void several_are_counted(void **state) {
+static void lost_pods_above_one_are_counted(void **state) {
     (void)state;
     struct tk_cluster c = running_cluster(TK_ROLE("ps", 1) "," TK_ROLE("worker", 2));
     tk_pod_status(&c, "x-ps-0", SILENT);
@@ -171,7 +171,7 @@ static void an_evicted_pod_is_given_up_once(void **state) {
 }
 
 /* Its failure is the node's, and not counted. */
-static void who_fails_for_want_of_a_lost_peer_restarts_the_group(void **state) {
+static void a_pod_that_fails_because_of_a_lost_peer_restarts_the_group(void **state) {
     (void)state;
     static const struct {
         const char *policy, *phase, *restarts;
@@ -207,11 +207,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pod_of_a_dead_node_is_unknown_and_named),
         cmocka_unit_test(a_pod_that_is_not_ready_is_not_lost),
-        cmocka_unit_test(several_are_counted),
+        cmocka_unit_test(lost_pods_above_one_are_counted),
         cmocka_unit_test(an_evicted_pod_of_a_dead_node_is_named),
         cmocka_unit_test(a_lost_pod_restarts_the_group_when_its_time_is_over),
         cmocka_unit_test(an_evicted_pod_is_given_up_once),
-        cmocka_unit_test(who_fails_for_want_of_a_lost_peer_restarts_the_group),
+        cmocka_unit_test(a_pod_that_fails_because_of_a_lost_peer_restarts_the_group),
         cmocka_unit_test(an_elastic_group_continues_without_its_lost_pod),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,7 +61,7 @@ static void the_younger_job_gives_its_pods_back_first(void **state) {
     tk_done(&c);
 }
 
-static void it_says_so_and_tries_again_later(void **state) {
+static void giving_pods_back_is_reported_and_creates_are_retried(void **state) {
     (void)state;
     struct tk_cluster c;
     half(&c, "");
@@ -95,7 +95,7 @@ static void it_says_so_and_tries_again_later(void **state) {
     tk_done(&c);
 }
 
-static void each_time_it_waits_longer(void **state) {
+static void the_backoff_after_giving_pods_back_doubles(void **state) {
     (void)state;
     struct tk_cluster c;
     half(&c, "");
@@ -105,7 +105,7 @@ static void each_time_it_waits_longer(void **state) {
     tk_done(&c);
 }
 
-static void what_is_of_use_is_kept(void **state) {
+static void useful_pods_are_not_given_back(void **state) {
     (void)state;
     static const struct {
         const char *spec, *pod; /* of worker 0 */
@@ -168,7 +168,7 @@ static void refuse(struct tk_cluster *c, enum plan_kind kind, const char *name, 
 
 /* One create at a time, as after a rejection: a group of three is to grow by two, and has lost a
  * pod. */
-static void what_is_rejected_again_and_again_keeps_nothing_else_from_being_tried(void **state) {
+static void repeatedly_rejected_objects_do_not_block_other_creates(void **state) {
     (void)state;
     struct tk_cluster c;
     tk_init(&c, TK_JOB("'worker':{'replicas':3,'requests':1,'limits':5," TK_TEMPLATE
@@ -195,10 +195,10 @@ static void what_is_rejected_again_and_again_keeps_nothing_else_from_being_tried
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_younger_job_gives_its_pods_back_first),
-        cmocka_unit_test(it_says_so_and_tries_again_later),
-        cmocka_unit_test(each_time_it_waits_longer),
-        cmocka_unit_test(what_is_of_use_is_kept),
-        cmocka_unit_test(what_is_rejected_again_and_again_keeps_nothing_else_from_being_tried),
+        cmocka_unit_test(giving_pods_back_is_reported_and_creates_are_retried),
+        cmocka_unit_test(the_backoff_after_giving_pods_back_doubles),
+        cmocka_unit_test(useful_pods_are_not_given_back),
+        cmocka_unit_test(repeatedly_rejected_objects_do_not_block_other_creates),
         cmocka_unit_test(pods_that_wait_for_a_service_or_the_config_map_are_given_back_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

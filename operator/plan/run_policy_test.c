@@ -240,7 +240,7 @@ static const struct {
     {RULES(RULE("Ignore", ",'exitCodes':'4'")), CODE("3"), "Failed", "BackoffLimitExceeded", "0"},
 };
 
-static void what_a_failure_means(void **state) {
+static void failures_give_the_phase_and_reason_of_their_policy(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(meanings); i++) {
         CO_AUTOFREE char *spec = co_xasprintf(TWO "%s", meanings[i].policy);
@@ -735,7 +735,7 @@ int main(void) {
         cmocka_unit_test(a_clock_that_is_set_back_holds_no_restart),
         cmocka_unit_test(old_pods_that_do_not_end_are_named),
         cmocka_unit_test(a_lost_status_does_not_end_an_attempt),
-        cmocka_unit_test(what_a_failure_means),
+        cmocka_unit_test(failures_give_the_phase_and_reason_of_their_policy),
         cmocka_unit_test(containers_that_restart_in_place_restart_no_group),
         cmocka_unit_test(a_pod_that_is_deleted_while_others_run_restarts_the_group),
         cmocka_unit_test(a_pod_that_is_lost_as_its_job_is_edited_restarts_the_group),

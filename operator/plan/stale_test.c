@@ -42,7 +42,7 @@ static const char said[] =
     "pod "
     "x-worker-0, have the old one: suspend the job and resume it, so that all begin with the same";
 
-static void who_runs_with_an_address_of_before_is_named(void **state) {
+static void pods_that_run_with_a_stale_address_are_named(void **state) {
     (void)state;
     struct tk_cluster c = running_cluster(PODS);
     expect_condition(&c, "StaleAddress", "absent");
@@ -67,7 +67,7 @@ static void who_runs_with_an_address_of_before_is_named(void **state) {
     tk_done(&c);
 }
 
-static void nothing_is_stale(void **state) {
+static void no_address_is_stale_when_nobody_uses_the_old_one(void **state) {
     (void)state;
     static const struct {
         const char *spec, *name, *status;
@@ -123,8 +123,8 @@ static void a_restarted_job_has_no_old_addresses(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_runs_with_an_address_of_before_is_named),
-        cmocka_unit_test(nothing_is_stale),
+        cmocka_unit_test(pods_that_run_with_a_stale_address_are_named),
+        cmocka_unit_test(no_address_is_stale_when_nobody_uses_the_old_one),
         cmocka_unit_test(more_pods_are_no_other_address),
         cmocka_unit_test(a_restarted_job_has_no_old_addresses),
     };

@@ -40,7 +40,7 @@ static void edit(struct tk_cluster *c, size_t i) {
 }
 
 /* Nothing was deleted, so the group does not restart; it does once that pod is deleted. */
-static void such_a_pod_is_not_lost_before_it_is_gone(void **state) {
+static void a_pod_with_edited_labels_is_lost_only_once_deleted(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(edits); i++) {
         struct tk_cluster c;
@@ -89,7 +89,7 @@ static void a_pod_of_the_jobs_ends_with_its_attempt_whatever_its_labels_say(void
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(such_a_pod_is_not_lost_before_it_is_gone),
+        cmocka_unit_test(a_pod_with_edited_labels_is_lost_only_once_deleted),
         cmocka_unit_test(a_pod_of_the_jobs_ends_with_its_attempt_whatever_its_labels_say),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

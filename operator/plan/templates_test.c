@@ -50,7 +50,7 @@ static const char *note(struct tk_cluster *c, enum api_role role) {
     "one that is recreated alone gets the new template; to apply the change now, suspend the job " \
     "and resume it"
 
-static void its_configmap_has_them_and_the_status_does_not(void **state) {
+static void templates_are_stored_in_the_configmap_not_in_the_status(void **state) {
     (void)state;
     struct tk_cluster c;
     begin(&c, TK_JOB(PODS));
@@ -66,7 +66,7 @@ static void its_configmap_has_them_and_the_status_does_not(void **state) {
 }
 
 /* All else that the plan has to do is done meanwhile. */
-static void a_pod_waits_until_they_are_read(void **state) {
+static void a_pod_is_not_recreated_until_templates_are_read(void **state) {
     (void)state;
     struct tk_cluster c;
     begin(&c, TK_JOB(PODS));
@@ -91,7 +91,7 @@ static void a_pod_waits_until_they_are_read(void **state) {
 }
 
 /* As 0.9 and earlier had it: no annotation, and all of it in the status. */
-static void those_of_an_earlier_version_are_moved(void **state) {
+static void templates_in_the_status_are_moved_to_the_configmap(void **state) {
     (void)state;
     struct tk_cluster c;
     begin(&c, TK_JOB(PODS));
@@ -133,7 +133,7 @@ static void a_job_that_nobody_edited_is_moved_at_once(void **state) {
 }
 
 /* A hash of 32 bits is no signature. */
-static void one_from_which_no_pod_can_be_created_is_ignored(void **state) {
+static void a_template_without_containers_is_ignored(void **state) {
     (void)state;
     static const char *const texts[] = {
         "{}", "7", "{\"spec\":{\"containers\":[]}}", "{\"spec\":{\"containers\":7}}"};
@@ -154,7 +154,7 @@ static void one_from_which_no_pod_can_be_created_is_ignored(void **state) {
     }
 }
 
-static void one_that_is_not_the_attempts_is_ignored(void **state) {
+static void a_template_of_another_hash_is_ignored(void **state) {
     (void)state;
     static const char *const texts[] = {
         "", "no JSON", "{\"spec\":{\"containers\":[{\"image\":\"forged\",\"name\":\"main\"}]}}"};
@@ -225,7 +225,7 @@ static void the_next_attempt_has_its_own(void **state) {
 }
 
 /* Its size follows from the pods that there are. */
-static void a_groups_size_waits_until_they_are_read(void **state) {
+static void a_group_is_not_patched_until_templates_are_read(void **state) {
     (void)state;
     struct tk_cluster c;
     tk_init(&c, TK_JOB("'worker':{'replicas':2,'template':{'spec':{'containers':[{'name':'main',"
@@ -249,7 +249,7 @@ static void a_groups_size_waits_until_they_are_read(void **state) {
     tk_done(&c);
 }
 
-static void large_ones_are_not_stored_twice(void **state) {
+static void large_templates_are_not_stored(void **state) {
     (void)state;
     CO_AUTOFREE char *large = co_xcalloc(1, API_BEGAN_TEMPLATE_MAX);
     memset(large, 'x', API_BEGAN_TEMPLATE_MAX - 1);
@@ -269,17 +269,17 @@ static void large_ones_are_not_stored_twice(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(its_configmap_has_them_and_the_status_does_not),
-        cmocka_unit_test(a_pod_waits_until_they_are_read),
-        cmocka_unit_test(those_of_an_earlier_version_are_moved),
+        cmocka_unit_test(templates_are_stored_in_the_configmap_not_in_the_status),
+        cmocka_unit_test(a_pod_is_not_recreated_until_templates_are_read),
+        cmocka_unit_test(templates_in_the_status_are_moved_to_the_configmap),
         cmocka_unit_test(a_job_that_nobody_edited_is_moved_at_once),
-        cmocka_unit_test(one_from_which_no_pod_can_be_created_is_ignored),
-        cmocka_unit_test(one_that_is_not_the_attempts_is_ignored),
+        cmocka_unit_test(a_template_without_containers_is_ignored),
+        cmocka_unit_test(a_template_of_another_hash_is_ignored),
         cmocka_unit_test(an_edit_before_the_configmap_is_not_taken_for_the_beginning),
         cmocka_unit_test(a_configmap_that_was_deleted_has_what_the_spec_still_has),
         cmocka_unit_test(the_next_attempt_has_its_own),
-        cmocka_unit_test(a_groups_size_waits_until_they_are_read),
-        cmocka_unit_test(large_ones_are_not_stored_twice),
+        cmocka_unit_test(a_group_is_not_patched_until_templates_are_read),
+        cmocka_unit_test(large_templates_are_not_stored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -78,7 +78,7 @@ static void the_secret_is_the_jobs_and_has_no_token_yet(void **state) {
 }
 
 /* The first container has the contract; what is beside it has not. */
-static void the_first_container_of_every_role_gets_it(void **state) {
+static void the_first_container_of_every_role_gets_the_token(void **state) {
     (void)state;
     struct tk_cluster c;
     tk_init(&c,
@@ -173,7 +173,7 @@ static void without_peer_auth_nothing_is_different(void **state) {
 }
 
 /* One request for all pods that are made in a row, in however many parts. */
-static void it_is_asked_for_once_for_pods_that_are_made_in_parts(void **state) {
+static void the_secret_is_created_once_for_pods_created_in_parts(void **state) {
     (void)state;
     struct tk_cluster c;
     tk_init(&c, TK_JOB(TK_ROLE("worker", 5) TOKEN));
@@ -197,7 +197,7 @@ static void it_is_asked_for_once_for_pods_that_are_made_in_parts(void **state) {
 }
 
 /* An operator that starts remembers nothing, and there are pods. */
-static void it_is_not_asked_for_while_no_pod_is_missing(void **state) {
+static void the_secret_is_not_created_while_no_pod_is_missing(void **state) {
     (void)state;
     struct tk_cluster c;
     tk_init(&c, TK_JOB(TWO_TWO ",'intranet':'DNS'" TOKEN));
@@ -244,7 +244,7 @@ static void each_attempt_asks_once_and_none_is_made_while_nothing_may_be(void **
 }
 
 /* Which may be for ever. */
-static void a_gang_that_waits_has_none(void **state) {
+static void a_waiting_gang_has_no_secret(void **state) {
     (void)state;
     struct tk_cluster c;
     tk_init(&c, TK_JOB(TK_ROLE("worker", 2) TOKEN));
@@ -314,14 +314,14 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_secret_goes_before_the_pods),
         cmocka_unit_test(the_secret_is_the_jobs_and_has_no_token_yet),
-        cmocka_unit_test(the_first_container_of_every_role_gets_it),
+        cmocka_unit_test(the_first_container_of_every_role_gets_the_token),
         cmocka_unit_test(the_users_own_token_wins),
         cmocka_unit_test(encrypted_is_a_token_and_a_variable),
         cmocka_unit_test(without_peer_auth_nothing_is_different),
-        cmocka_unit_test(it_is_asked_for_once_for_pods_that_are_made_in_parts),
-        cmocka_unit_test(it_is_not_asked_for_while_no_pod_is_missing),
+        cmocka_unit_test(the_secret_is_created_once_for_pods_created_in_parts),
+        cmocka_unit_test(the_secret_is_not_created_while_no_pod_is_missing),
         cmocka_unit_test(each_attempt_asks_once_and_none_is_made_while_nothing_may_be),
-        cmocka_unit_test(a_gang_that_waits_has_none),
+        cmocka_unit_test(a_waiting_gang_has_no_secret),
         cmocka_unit_test(a_refused_secret_is_the_reason),
         cmocka_unit_test(a_deleted_secret_is_named),
     };

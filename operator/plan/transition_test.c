@@ -84,7 +84,7 @@ static void each_state_has_one_event_whoever_writes_it(void **state) {
     tk_done(&c);
 }
 
-static void a_failed_job_too(void **state) {
+static void a_failed_job_has_one_event_whoever_writes_it(void **state) {
     (void)state;
     struct tk_cluster c = cluster_of(",'intranet':'Service'");
     set_all(&c, RUNS, BROKEN); /* the server stays, and the event names it */
@@ -92,7 +92,7 @@ static void a_failed_job_too(void **state) {
     tk_done(&c);
 }
 
-static void a_notice_too(void **state) {
+static void a_notice_has_one_event_whoever_writes_it(void **state) {
     (void)state;
     struct tk_cluster c = cluster_of(",'intranet':'Service'");
     set_all(&c, RUNS, RUNS);
@@ -123,8 +123,8 @@ static void what_happens_again_is_another_event(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_state_has_one_event_whoever_writes_it),
-        cmocka_unit_test(a_failed_job_too),
-        cmocka_unit_test(a_notice_too),
+        cmocka_unit_test(a_failed_job_has_one_event_whoever_writes_it),
+        cmocka_unit_test(a_notice_has_one_event_whoever_writes_it),
         cmocka_unit_test(what_happens_again_is_another_event),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

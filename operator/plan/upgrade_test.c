@@ -26,7 +26,7 @@ static json_t *published(const struct tk_cluster *c) {
     return co_json_at(c->objects[TK_CONFIGMAPS], "x", "data");
 }
 
-static void what_its_containers_have_read_stays(void **state) {
+static void configmap_values_that_containers_have_read_stay(void **state) {
     (void)state;
     struct tk_cluster c;
     start_as_before(&c, TK_JOB(TWO_TWO ",'withGloo':1"));
@@ -46,7 +46,7 @@ static void what_its_containers_have_read_stays(void **state) {
     tk_done(&c);
 }
 
-static void its_services_are_labelled_once_they_are_known(void **state) {
+static void services_of_an_earlier_version_are_labelled_once_cached(void **state) {
     (void)state;
     struct tk_cluster c;
     start_as_before(&c, TK_JOB(TK_ROLE("worker", 2) ",'intranet':'Service'"));
@@ -101,8 +101,8 @@ static void pods_that_ask_for_names_get_them_in_every_mode(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_its_containers_have_read_stays),
-        cmocka_unit_test(its_services_are_labelled_once_they_are_known),
+        cmocka_unit_test(configmap_values_that_containers_have_read_stay),
+        cmocka_unit_test(services_of_an_earlier_version_are_labelled_once_cached),
         cmocka_unit_test(pods_that_ask_for_names_get_them_in_every_mode),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

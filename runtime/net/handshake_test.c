@@ -46,7 +46,7 @@ static void both_ends_learn_what_the_other_says_and_that_it_knows_the_token(void
     assert_int_equal(NET_REFUSAL_NONE, net_welcome_read(&clear, welcome));
 }
 
-static void who_does_not_know_the_token_is_found_out_on_either_end(void **state) {
+static void a_peer_without_the_token_is_detected_on_either_end(void **state) {
     (void)state;
     struct net_handshake h = {0};
     unsigned char proof[NET_PROOF_BYTES];
@@ -182,7 +182,7 @@ static void ends_that_disagree_about_encryption_or_version_refuse(void **state) 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_ends_learn_what_the_other_says_and_that_it_knows_the_token),
-        cmocka_unit_test(who_does_not_know_the_token_is_found_out_on_either_end),
+        cmocka_unit_test(a_peer_without_the_token_is_detected_on_either_end),
         cmocka_unit_test(proofs_cover_every_byte),
         cmocka_unit_test(a_recorded_proof_is_wrong_for_another_answer),
         cmocka_unit_test(proofs_of_another_protocol_are_wrong),

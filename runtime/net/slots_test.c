@@ -55,7 +55,7 @@ static void strangers_displace_each_other(void **state) {
 }
 
 /* The counts are those of the slots, whatever came and went. */
-static void mates_are_counted(void **state) {
+static void slots_of_the_same_host_are_counted(void **state) {
     (void)state;
     struct net_slot p[N] = {0};
     uint32_t seed = 1;
@@ -83,7 +83,7 @@ static void mates_are_counted(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strangers_displace_each_other),
-        cmocka_unit_test(mates_are_counted),
+        cmocka_unit_test(slots_of_the_same_host_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -143,7 +143,7 @@ static void children_get_what_paddle_gives_them(void **state) {
     }
 }
 
-static void what_kind_of_job_it_is(void **state) {
+static void the_mode_of_a_job_follows_from_options_and_variables(void **state) {
     (void)state;
 #define PS_POD                                                                                     \
     "PADDLE_PSERVERS_IP_PORT_LIST=10.0.0.9:36000", "PADDLE_TRAINER_ENDPOINTS=10.0.0.1:36000",      \
@@ -428,7 +428,7 @@ static void an_address_in_brackets_is_that_address(void **state) {
     }
 }
 
-static void what_cannot_be_is_said(void **state) {
+static void errors_name_impossible_options(void **state) {
     (void)state;
     static const struct {
         const char *words[8], *env[4], *visible, *text;
@@ -687,7 +687,7 @@ static void the_old_launchers_words(void **state) {
     launch_done(&l);
 }
 
-static void python_prints_lists_like_this(void **state) {
+static void lists_are_printed_as_by_python(void **state) {
     (void)state;
     static const struct {
         const char *item[3], *text;
@@ -715,19 +715,19 @@ static void python_prints_lists_like_this(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(children_get_what_paddle_gives_them),
-        cmocka_unit_test(what_kind_of_job_it_is),
+        cmocka_unit_test(the_mode_of_a_job_follows_from_options_and_variables),
         cmocka_unit_test(a_job_has_the_id_that_keeps_it_apart),
         cmocka_unit_test(the_token_is_proven_where_nodes_meet),
         cmocka_unit_test(pods_of_an_elastic_job_meet_at_worker_0),
         cmocka_unit_test(the_old_launcher_reads_its_nodes_from_the_cloud),
         cmocka_unit_test(an_address_in_brackets_is_that_address),
-        cmocka_unit_test(what_cannot_be_is_said),
+        cmocka_unit_test(errors_name_impossible_options),
         cmocka_unit_test(stages_go_through_all_nodes),
         cmocka_unit_test(gloo_meets_where_server_0_is),
         cmocka_unit_test(nodes_that_may_share_a_directory_have_folders_of_their_own),
         cmocka_unit_test(logs_are_where_tools_look),
         cmocka_unit_test(the_old_launchers_words),
-        cmocka_unit_test(python_prints_lists_like_this),
+        cmocka_unit_test(lists_are_printed_as_by_python),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -90,7 +90,7 @@ static void a_node_reports_what_paddles_nodes_report(void **state) {
     }
 }
 
-static void what_is_sent_is_what_is_received(void **state) {
+static void node_values_decode_to_what_was_encoded(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct job_offer offer, decoded;
@@ -167,7 +167,7 @@ static void a_port_for_gloo_is_reported_where_it_counts(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_node_reports_what_paddles_nodes_report),
-        cmocka_unit_test(what_is_sent_is_what_is_received),
+        cmocka_unit_test(node_values_decode_to_what_was_encoded),
         cmocka_unit_test(a_bad_value_names_its_node),
         cmocka_unit_test(a_port_for_gloo_is_reported_where_it_counts),
     };

@@ -160,7 +160,7 @@ static void commands_come_from_pod_or_image(void **state) {
     local_pods_done(&p);
 }
 
-static void what_is_ignored_is_said_once(void **state) {
+static void ignored_pod_fields_are_reported_once(void **state) {
     (void)state;
     struct local_pods p = {0};
     assert_int_equal(read_text(rendered, &p, NULL), 0);
@@ -260,7 +260,7 @@ int main(void) {
         cmocka_unit_test(the_longest_grace_period_is_that_of_all),
         cmocka_unit_test(pods_become_processes_with_addresses),
         cmocka_unit_test(commands_come_from_pod_or_image),
-        cmocka_unit_test(what_is_ignored_is_said_once),
+        cmocka_unit_test(ignored_pod_fields_are_reported_once),
         cmocka_unit_test(variables_come_from_secrets_of_the_input),
         cmocka_unit_test(bad_input_is_refused_with_its_cause),
         cmocka_unit_test(many_pods_have_addresses_of_their_own),

@@ -113,7 +113,7 @@ static void a_line_has_its_launchers_form(void **state) {
     }
 }
 
-static void what_goes_to_stdout_is_unchanged_at_any_level(void **state) {
+static void stdout_is_unchanged_at_any_level(void **state) {
     (void)state;
     const struct node_log s = {.level = NODE_LOG_ERROR, .out = ends[1], .err = -1};
     node_log_out(&s, "a\0b\n%s", 6);
@@ -170,7 +170,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         T(lines_below_the_level_are_not_written),
         T(a_line_has_its_launchers_form),
-        T(what_goes_to_stdout_is_unchanged_at_any_level),
+        T(stdout_is_unchanged_at_any_level),
         T(a_slow_reader_gets_a_part_and_delays_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

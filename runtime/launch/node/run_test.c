@@ -259,7 +259,7 @@ static const struct {
         143, 15, "stopped by SIGTERM", 0},
 };
 
-static void a_job_takes_its_course(void **state) {
+static void each_sequence_of_events_gives_its_calls_and_exit_code(void **state) {
     (void)state;
     co_test_clock_hold(true);
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
@@ -281,6 +281,7 @@ static void a_job_takes_its_course(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_job_takes_its_course)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_sequence_of_events_gives_its_calls_and_exit_code)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

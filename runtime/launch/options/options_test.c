@@ -417,7 +417,7 @@ static void an_abbreviation_of_others_is_taken_where_it_is_the_only_one(void **s
 }
 
 /* Names, old and new, do not depend on the order of rows: none is in two of them. */
-static void a_name_is_of_one_row(void **state) {
+static void option_names_are_unique(void **state) {
     (void)state;
     const char *names[OPTIONS_OPT_COUNT * 6];
     size_t n = 0;
@@ -439,7 +439,7 @@ static void a_name_is_of_one_row(void **state) {
 
 /* ---- the script ---------------------------------------------------------------------------- */
 
-static void words_from_the_script_on_are_its_own(void **state) {
+static void arguments_after_the_script_belong_to_the_script(void **state) {
     (void)state;
     static const struct {
         const char *words[6], *script[4];
@@ -544,7 +544,7 @@ static void an_error_stays_short_whatever_it_is_about(void **state) {
     }
 }
 
-static void what_the_environment_overrides_is_said(void **state) {
+static void options_overridden_by_the_environment_are_reported(void **state) {
     (void)state;
     static const char *const words[] = {"--job_id", "mine", "t.py", NULL};
     static const char *const env[] = {"PADDLE_JOB_ID=theirs", NULL};
@@ -661,11 +661,11 @@ int main(void) {
         cmocka_unit_test(every_number_ends_at_its_limits),
         cmocka_unit_test(an_abbreviation_means_what_it_means_to_paddle),
         cmocka_unit_test(an_abbreviation_of_others_is_taken_where_it_is_the_only_one),
-        cmocka_unit_test(a_name_is_of_one_row),
-        cmocka_unit_test(words_from_the_script_on_are_its_own),
+        cmocka_unit_test(option_names_are_unique),
+        cmocka_unit_test(arguments_after_the_script_belong_to_the_script),
         cmocka_unit_test(where_a_value_is_from_is_known),
         cmocka_unit_test(an_error_stays_short_whatever_it_is_about),
-        cmocka_unit_test(what_the_environment_overrides_is_said),
+        cmocka_unit_test(options_overridden_by_the_environment_are_reported),
         cmocka_unit_test(every_variable_that_wins_is_noted_in_the_order_of_options),
         cmocka_unit_test(help_lists_every_option_that_has_an_effect_and_fits_a_terminal),
         cmocka_unit_test(the_page_is_a_table_of_five_columns),

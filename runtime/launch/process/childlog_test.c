@@ -37,7 +37,7 @@ static bool file_is(const char *path, const char *text) {
     return strcmp(b.data, text) == 0;
 }
 
-static void what_a_child_left_in_the_pipe_is_kept(void **state) {
+static void output_left_in_the_pipe_of_an_ended_child_is_kept(void **state) {
     (void)state;
     static const bool finished[] = {true, false};
     for (size_t i = 0; i < CO_ARRAY_LEN(finished); i++) {
@@ -57,7 +57,7 @@ static void what_a_child_left_in_the_pipe_is_kept(void **state) {
 }
 
 /* Lines without their beginnings would say something else, and lines of before are another's. */
-static void the_end_of_a_log_is_whole_lines_of_ones_own(void **state) {
+static void the_tail_of_a_log_has_whole_lines_of_this_process_only(void **state) {
     (void)state;
     static const struct {
         const char *before, *said, *tail;
@@ -128,9 +128,9 @@ static void a_log_that_is_cut_begins_again(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_end_of_a_log_is_whole_lines_of_ones_own),
+        cmocka_unit_test(the_tail_of_a_log_has_whole_lines_of_this_process_only),
         cmocka_unit_test(a_log_that_is_cut_begins_again),
-        cmocka_unit_test(what_a_child_left_in_the_pipe_is_kept),
+        cmocka_unit_test(output_left_in_the_pipe_of_an_ended_child_is_kept),
     };
     if (!mkdtemp(dir)) {
         return 1;

@@ -93,7 +93,7 @@ static void each_end_is_reported_with_its_number(void **state) {
     assert_int_equal(proc_children_running(w->children), 0);
 }
 
-static void nobody_at_all_is_empty_too(void **state) {
+static void a_group_without_members_is_reported_as_empty(void **state) {
     struct world *w = *state;
     const char *const argv[] = {"/nonexistent/program", NULL};
     const struct proc_spawn s = proc_spawn_session(argv);
@@ -102,7 +102,7 @@ static void nobody_at_all_is_empty_too(void **state) {
     assert_int_equal(w->n_ended, 0);
 }
 
-static void who_does_not_obey_is_killed(void **state) {
+static void a_child_that_ignores_sigterm_is_killed(void **state) {
     struct world *w = *state;
     int ready[2];
     char c;
@@ -187,7 +187,7 @@ static void what_a_member_leaves_in_its_session_ends_with_it(void **state) {
 }
 
 /* What left its member's session ends when the last member has: asked first, or not. */
-static void nothing_is_left_behind(void **state) {
+static void processes_that_left_their_session_are_ended(void **state) {
     static const struct {
         bool at_once;
         size_t strays_killed;
@@ -294,11 +294,11 @@ int main(int argc, char **argv) {
     }
     const struct CMUnitTest tests[] = {
         T(each_end_is_reported_with_its_number),
-        T(nobody_at_all_is_empty_too),
-        T(who_does_not_obey_is_killed),
+        T(a_group_without_members_is_reported_as_empty),
+        T(a_child_that_ignores_sigterm_is_killed),
         T(a_signal_reaches_what_a_member_has_started),
         T(what_a_member_leaves_in_its_session_ends_with_it),
-        T(nothing_is_left_behind),
+        T(processes_that_left_their_session_are_ended),
         T(a_child_that_could_not_be_killed_is_not_reported_later),
         T(a_group_can_be_used_again),
     };

@@ -133,7 +133,7 @@ static void a_signal_may_be_ignored_by_the_program(void **state) {
 
 /* Who is left behind gets SIGTERM, then SIGKILL: in the group, in a session of its own, as a
  * grandchild whose parent ended.  The pipe is theirs, too: its end means that they are gone. */
-static void nobody_is_left_behind(void **state) {
+static void processes_left_behind_get_sigterm_then_sigkill(void **state) {
     (void)state;
     static const char *const scripts[] = {
         "sleep 1000 & exit 5",
@@ -443,7 +443,7 @@ int main(void) {
         cmocka_unit_test(exit_codes_are_passed_on),
         cmocka_unit_test(signals_reach_the_whole_group),
         cmocka_unit_test(a_signal_may_be_ignored_by_the_program),
-        cmocka_unit_test(nobody_is_left_behind),
+        cmocka_unit_test(processes_left_behind_get_sigterm_then_sigkill),
         cmocka_unit_test(a_grace_of_weeks_is_one),
         cmocka_unit_test(orphans_are_reaped_while_the_program_runs),
         cmocka_unit_test(the_program_dies_with_a_killed_first_process),

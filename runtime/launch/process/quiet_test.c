@@ -17,7 +17,7 @@ static void on_quiet(void *arg) {
 }
 
 /* Without a free descriptor nobody sees the kernel's table. */
-static void what_cannot_be_read_is_not_quiet(void **state) {
+static void an_unreadable_socket_table_is_not_quiet(void **state) {
     (void)state;
     const uint16_t port = 1; /* nobody's */
     struct rlimit limit, none;
@@ -44,7 +44,7 @@ static void what_cannot_be_read_is_not_quiet(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_cannot_be_read_is_not_quiet),
+        cmocka_unit_test(an_unreadable_socket_table_is_not_quiet),
     };
     return cmocka_run_group_tests_name("quiet", tests, NULL, NULL);
 }

@@ -25,7 +25,7 @@ static void put(const char *dir, const char *name, const char *text, mode_t mode
     assert_int_equal(chmod(path, mode), 0);
 }
 
-static void what_cannot_be_started_says_why(void **state) {
+static void errors_say_why_a_program_cannot_be_started(void **state) {
     (void)state;
     static const struct {
         const char *path, *text;
@@ -139,7 +139,7 @@ static void a_raised_limit_of_open_files_is_this_processs_alone(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_cannot_be_started_says_why),
+        cmocka_unit_test(errors_say_why_a_program_cannot_be_started),
         cmocka_unit_test(no_handler_runs_in_a_child),
         cmocka_unit_test(a_raised_limit_of_open_files_is_this_processs_alone),
     };

@@ -37,7 +37,7 @@ static void written_where_it_is_there_and_empty(void **state) {
     }
 }
 
-static void nothing_is_made_and_no_reader_waited_for(void **state) {
+static void the_termination_log_is_never_created_and_a_pipe_is_skipped(void **state) {
     (void)state;
     char dir[] = "/tmp/termination-test-XXXXXX";
     assert_non_null(mkdtemp(dir));
@@ -57,7 +57,7 @@ static void nothing_is_made_and_no_reader_waited_for(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(written_where_it_is_there_and_empty),
-        cmocka_unit_test(nothing_is_made_and_no_reader_waited_for),
+        cmocka_unit_test(the_termination_log_is_never_created_and_a_pipe_is_skipped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,7 +61,7 @@ static void over(void *arg) {
 }
 
 /* The first address refuses; the second is the operator's. */
-static void it_asks_until_it_has_an_answer(void **state) {
+static void the_operator_is_asked_until_it_answers(void **state) {
     (void)state;
     static const struct co_http_route routes[] = {{"GET", "/end/v1/*", asked}};
     world.script = "no web hold over";
@@ -86,7 +86,7 @@ static void it_asks_until_it_has_an_answer(void **state) {
     co_loop_free(world.loop);
 }
 
-static void what_cannot_be_asked_is_named(void **state) {
+static void an_address_that_cannot_be_asked_is_named(void **state) {
     (void)state;
     static const struct {
         const char *where;
@@ -105,8 +105,8 @@ static void what_cannot_be_asked_is_named(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_asks_until_it_has_an_answer),
-        cmocka_unit_test(what_cannot_be_asked_is_named),
+        cmocka_unit_test(the_operator_is_asked_until_it_answers),
+        cmocka_unit_test(an_address_that_cannot_be_asked_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -243,7 +243,7 @@ static void the_watch_reports_changes_and_its_end(void **state) {
     end(&w);
 }
 
-static void what_is_canceled_is_not_reported(void **state) {
+static void canceled_requests_are_not_reported(void **state) {
     (void)state;
     static const char *const prefixes[] = {"/a/"};
     struct world w;
@@ -269,7 +269,7 @@ int main(void) {
         cmocka_unit_test(a_wrong_password_is_no_passing_trouble),
         cmocka_unit_test(leases_are_read_from_answers),
         cmocka_unit_test(the_watch_reports_changes_and_its_end),
-        cmocka_unit_test(what_is_canceled_is_not_reported),
+        cmocka_unit_test(canceled_requests_are_not_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,7 +69,7 @@ static void a_node_is_there_as_long_as_its_lease(void **state) {
     }
 }
 
-static void last_words_are_of_the_round_that_was_met(void **state) {
+static void final_messages_name_the_round_that_was_met(void **state) {
     (void)state;
     static const struct {
         struct rdzv_etcd_messages messages;
@@ -140,7 +140,7 @@ static void all_is_read_in_the_order_that_the_view_expects(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_node_is_there_as_long_as_its_lease),
-        cmocka_unit_test(last_words_are_of_the_round_that_was_met),
+        cmocka_unit_test(final_messages_name_the_round_that_was_met),
         cmocka_unit_test(a_dead_nodes_keys_go_before_its_lease_ends),
         cmocka_unit_test(a_round_names_its_nodes_by_rank_and_outlives_them),
         cmocka_unit_test(all_is_read_in_the_order_that_the_view_expects),

@@ -197,7 +197,7 @@ static void stories(void **state) {
     }
 }
 
-static void the_next_look_is_in_time(void **state) {
+static void each_tick_returns_the_time_of_the_next(void **state) {
     (void)state;
     struct world w = {.now = 1000};
     const struct rdzv_group_rules rules = {ELASTIC, .level = 1};
@@ -305,7 +305,7 @@ static void members_and_missing_ranks_are_described(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stories),
-        cmocka_unit_test(the_next_look_is_in_time),
+        cmocka_unit_test(each_tick_returns_the_time_of_the_next),
         cmocka_unit_test(late_node_is_reported_and_costs_nothing),
         cmocka_unit_test(beats_are_slower_where_there_are_many),
         cmocka_unit_test(members_and_missing_ranks_are_described),

@@ -157,7 +157,7 @@ static void an_unknown_peer_is_refused_and_logged_once(void **state) {
         world.note);
 }
 
-static void who_proves_is_let_in_and_the_answer_is_proven(void **state) {
+static void a_proven_request_is_served_and_its_answer_carries_a_proof(void **state) {
     (void)state;
     dial();
     struct rdzv_seal s = be_challenged();
@@ -186,7 +186,7 @@ static void another_token_is_refused(void **state) {
     assert_int_equal(0, world.let_in);
 }
 
-static void what_was_recorded_is_refused(void **state) {
+static void a_replayed_request_is_refused(void **state) {
     (void)state;
     dial();
     struct rdzv_seal s = be_challenged();
@@ -329,9 +329,9 @@ static void without_a_prover_all_is_as_it_was(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         ONE(an_unknown_peer_is_refused_and_logged_once),
-        ONE(who_proves_is_let_in_and_the_answer_is_proven),
+        ONE(a_proven_request_is_served_and_its_answer_carries_a_proof),
         ONE(another_token_is_refused),
-        ONE(what_was_recorded_is_refused),
+        ONE(a_replayed_request_is_refused),
         ONE(a_request_that_was_changed_is_refused),
         ONE(a_node_needs_one_round_trip_more_at_the_start),
         ONE(a_node_with_another_token_gets_the_reason),

@@ -305,7 +305,7 @@ static void a_node_does_as_the_master_says(void **state) {
 }
 
 /* Some web server has the port: a question each 250 ms. */
-static void what_is_no_master_is_not_flooded(void **state) {
+static void a_server_that_is_no_master_is_asked_at_intervals(void **state) {
     (void)state;
     run("500 no*#late", 2, -1);
     assert_true(world.n_asked > 1);
@@ -436,7 +436,7 @@ static void a_master_that_is_no_address_is_named(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_node_does_as_the_master_says),
-        cmocka_unit_test(what_is_no_master_is_not_flooded),
+        cmocka_unit_test(a_server_that_is_no_master_is_asked_at_intervals),
         cmocka_unit_test(a_master_that_is_no_address_is_named),
         cmocka_unit_test(workers_that_fail_while_a_job_ends_do_not_keep_its_master),
     };

@@ -104,14 +104,14 @@ static void late_neighbour_is_late_until_it_answers(void **state) {
     assert_true(w->changes >= 3);
 }
 
-static void who_ends_is_gone(void **state) {
+static void a_neighbour_that_closes_is_gone(void **state) {
     struct world *w = *state;
     watch_until_answered(w);
     co_httpd_close(co_steal_ptr(w->other));
     until(w, RDZV_NEIGHBOUR_GONE);
 }
 
-static void another_process_at_its_port_is_not_it(void **state) {
+static void a_neighbour_with_another_name_at_its_port_is_gone(void **state) {
     struct world *w = *state;
     watch_until_answered(w);
     w->name = "cc";
@@ -119,7 +119,7 @@ static void another_process_at_its_port_is_not_it(void **state) {
 }
 
 /* Its port may be closed to this machine, or it may be no node at all. */
-static void who_never_answered_is_not_judged(void **state) {
+static void a_neighbour_that_never_answered_is_not_reported_gone(void **state) {
     struct world *w = *state;
     w->late = true;
     watch(w);
@@ -145,9 +145,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         T(two_of_them_see_each_other),
         T(late_neighbour_is_late_until_it_answers),
-        T(who_ends_is_gone),
-        T(another_process_at_its_port_is_not_it),
-        T(who_never_answered_is_not_judged),
+        T(a_neighbour_that_closes_is_gone),
+        T(a_neighbour_with_another_name_at_its_port_is_gone),
+        T(a_neighbour_that_never_answered_is_not_reported_gone),
         T(late_neighbour_is_left_to_its_lease),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

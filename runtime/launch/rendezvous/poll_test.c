@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 /* This node is "b" of job j, which has two nodes. */
-static void a_list_of_nodes_deals_ranks_or_says_what_is_wrong(void **state) {
+static void a_list_of_nodes_gives_ranks_or_an_error(void **state) {
     (void)state;
     static const struct {
         const char *body;
@@ -62,7 +62,7 @@ static void a_list_of_nodes_deals_ranks_or_says_what_is_wrong(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_list_of_nodes_deals_ranks_or_says_what_is_wrong),
+        cmocka_unit_test(a_list_of_nodes_gives_ranks_or_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,7 +27,7 @@ static void a_header_says_the_same_when_it_is_written_again(void **state) {
     }
 }
 
-static void other_headers_are_none(void **state) {
+static void malformed_headers_are_refused(void **state) {
     (void)state;
     static const char *const rows[] = {"", "1", "1 ", "2 " H64, "1 00", "1 " H64 "0", "1 " H64 " ",
         "1 " H64 " " H64, "1 " H64 " " H64 " 1", "1 " H64 " " H64 " 1 " H64 "0",
@@ -116,7 +116,7 @@ static void a_proof_is_of_all_that_an_answer_says(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_header_says_the_same_when_it_is_written_again),
-        cmocka_unit_test(other_headers_are_none),
+        cmocka_unit_test(malformed_headers_are_refused),
         cmocka_unit_test(a_challenge_is_read_as_it_was_written),
         cmocka_unit_test(a_proof_is_of_all_that_a_request_says),
         cmocka_unit_test(a_proof_is_of_all_that_an_answer_says),

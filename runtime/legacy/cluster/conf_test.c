@@ -80,7 +80,7 @@ static void hosts_and_defaults(void **state) {
     cluster_conf_done(&c);
 }
 
-static void what_is_wrong_is_named(void **state) {
+static void errors_name_the_invalid_setting(void **state) {
     (void)state;
     static const char *const rows[][2] = {
         {"A=1", "c: HOSTS is not there"},
@@ -157,7 +157,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(python_is_read_as_data),
         cmocka_unit_test(hosts_and_defaults),
-        cmocka_unit_test(what_is_wrong_is_named),
+        cmocka_unit_test(errors_name_the_invalid_setting),
         cmocka_unit_test(text_reaches_a_shell_as_one_word),
         cmocka_unit_test(a_hosts_script_has_all_of_it_quoted),
     };

@@ -110,7 +110,7 @@ static const char *trace(const struct host *h) {
     return h->trace.data ? h->trace.data : "";
 }
 
-static void a_hosts_lines_are_taken_for_what_they_are(void **state) {
+static void lines_of_a_host_become_events(void **state) {
     (void)state;
     static const struct {
         const char *script, *trace;
@@ -169,7 +169,7 @@ static void an_endless_line_or_log_loses_its_end(void **state) {
     }
 }
 
-static void what_ssh_complains_of_is_kept_with_its_exit_code(void **state) {
+static void the_last_error_line_of_ssh_is_kept_with_its_exit_code(void **state) {
     (void)state;
     struct host h = {0};
     init(&h);
@@ -199,7 +199,7 @@ static void a_host_that_does_not_read_is_sent_nothing_more(void **state) {
     done(&h);
 }
 
-static void another_process_is_not_taken_for_the_sessions(void **state) {
+static void other_reaped_processes_do_not_end_the_session(void **state) {
     (void)state;
     struct host h = {0};
     init(&h);
@@ -362,7 +362,7 @@ static void a_package_replaces_the_directory(void **state) {
 
 /* ---- text of the scripts ------------------------------------------------------------------- */
 
-static void the_directory_is_the_workspace_or_one_of_the_time(void **state) {
+static void the_directory_is_the_workspace_or_named_by_the_time(void **state) {
     (void)state;
     const struct tm now = {.tm_year = 126, .tm_mon = 0, .tm_mday = 2, .tm_hour = 3, .tm_sec = 5};
     static const struct {
@@ -417,17 +417,17 @@ static int remove_directory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_hosts_lines_are_taken_for_what_they_are),
+        cmocka_unit_test(lines_of_a_host_become_events),
         cmocka_unit_test(an_endless_line_or_log_loses_its_end),
-        cmocka_unit_test(what_ssh_complains_of_is_kept_with_its_exit_code),
+        cmocka_unit_test(the_last_error_line_of_ssh_is_kept_with_its_exit_code),
         cmocka_unit_test(a_host_that_does_not_read_is_sent_nothing_more),
-        cmocka_unit_test(another_process_is_not_taken_for_the_sessions),
+        cmocka_unit_test(other_reaped_processes_do_not_end_the_session),
         cmocka_unit_test(an_ssh_that_is_not_there_is_named_and_leaves_nothing_open),
         cmocka_unit_test(the_script_starts_asks_and_stops_in_a_directory_of_any_name),
         cmocka_unit_test(a_server_that_ends_is_reported_with_its_code),
         cmocka_unit_test(a_directory_that_is_not_there_ends_the_script),
         cmocka_unit_test(a_package_replaces_the_directory),
-        cmocka_unit_test(the_directory_is_the_workspace_or_one_of_the_time),
+        cmocka_unit_test(the_directory_is_the_workspace_or_named_by_the_time),
         cmocka_unit_test(a_host_without_user_and_port_leaves_both_to_ssh),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);

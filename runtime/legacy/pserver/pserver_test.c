@@ -299,7 +299,7 @@ static struct child start_two(unsigned *ret_port) {
     return c;
 }
 
-static void a_signal_ends_all_of_them(void **state) {
+static void a_signal_ends_all_servers(void **state) {
     (void)state;
     static const int signals[] = {SIGTERM, SIGINT};
     for (size_t i = 0; i < CO_ARRAY_LEN(signals); i++) {
@@ -331,7 +331,7 @@ static struct rt_client *train(unsigned port) {
     return client;
 }
 
-static void it_ends_when_its_trainers_have_and_says_who_was_lost(void **state) {
+static void the_server_ends_after_its_trainers_and_names_lost_ones(void **state) {
     (void)state;
     unsigned ports[2] = {0};
     struct child done = start_two(&ports[0]), lost = start_two(&ports[1]);
@@ -350,8 +350,8 @@ int main(void) {
         cmocka_unit_test(wrong_use_ends_with_2),
         cmocka_unit_test(a_port_that_is_taken_ends_it_with_1),
         cmocka_unit_test(lines_go_where_glog_would_write_them),
-        cmocka_unit_test(a_signal_ends_all_of_them),
-        cmocka_unit_test(it_ends_when_its_trainers_have_and_says_who_was_lost),
+        cmocka_unit_test(a_signal_ends_all_servers),
+        cmocka_unit_test(the_server_ends_after_its_trainers_and_names_lost_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

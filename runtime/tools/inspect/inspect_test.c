@@ -356,7 +356,7 @@ static void arrays_have_numpys_bytes(void **state) {
     assert_int_equal(inspect_view_export(v, &what, npy, NULL), CO_INVALID);
 }
 
-static void many_ids(void **state) {
+static void the_idmap_finds_all_of_many_ids(void **state) {
     (void)state;
     struct inspect_idmap m = {0};
     assert_int_equal(inspect_idmap_find(&m, 0), INSPECT_IDMAP_NONE);
@@ -407,7 +407,7 @@ int main(void) {
         CO_TEST_IN_FOLDER(damage_is_named),
         CO_TEST_IN_FOLDER(text_and_keys),
         CO_TEST_IN_FOLDER(arrays_have_numpys_bytes),
-        cmocka_unit_test(many_ids),
+        cmocka_unit_test(the_idmap_finds_all_of_many_ids),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

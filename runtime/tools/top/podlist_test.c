@@ -59,7 +59,7 @@ static void where_a_pod_is_asked(void **state) {
     }
 }
 
-static void what_is_no_list_is_refused(void **state) {
+static void malformed_pod_lists_are_refused(void **state) {
     (void)state;
     static const char *const texts[] = {
         "", "[]", "{\"items\":{}}", "{\"items\":[", "page not found"};
@@ -78,7 +78,7 @@ static void what_is_no_list_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(where_a_pod_is_asked),
-        cmocka_unit_test(what_is_no_list_is_refused),
+        cmocka_unit_test(malformed_pod_lists_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,7 +19,7 @@ static struct top_samples parse(const char *text, double at) {
     return s;
 }
 
-static void what_is_no_sample_is_passed_over(void **state) {
+static void malformed_samples_are_skipped(void **state) {
     (void)state;
     struct top_samples s = parse("# HELP a b\na 1\na{x=\"1\",y=\"2\"} 2.5\nb{x=\"}\\\"\"} NaN\n\n"
                                  "c\n{} 1\nd{ 4\ne{x=\"1\"}5\n f 1\ng x\na{x=\"3\"} 4",
@@ -213,7 +213,7 @@ static void a_long_name_moves_no_column(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_no_sample_is_passed_over),
+        cmocka_unit_test(malformed_samples_are_skipped),
         cmocka_unit_test(too_many_are_refused),
         cmocka_unit_test(quantiles_are_of_what_came_since),
         cmocka_unit_test(a_quantile_of_another_process_is_of_all_that_it_did),

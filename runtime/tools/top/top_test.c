@@ -269,7 +269,7 @@ static const struct row rows[] = {
         {{"Unknown\n", 2 * (TOP_TARGETS - 3)}, {"SERVER", 2}}},
 };
 
-static void what_is_read_is_printed(void **state) {
+static void scraped_metrics_are_printed(void **state) {
     static char text[TEXT];
     CO_AUTOFREE char *path = co_xstrdup(getenv("PATH"));
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
@@ -295,6 +295,6 @@ static void what_is_read_is_printed(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {CO_TEST_IN_FOLDER(what_is_read_is_printed)};
+    const struct CMUnitTest tests[] = {CO_TEST_IN_FOLDER(scraped_metrics_are_printed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

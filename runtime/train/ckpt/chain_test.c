@@ -151,7 +151,7 @@ static uint64_t newest(const char *dir, struct skipped *s) {
     return ckpt_chain_number(c);
 }
 
-static void a_chain_is_read_from_its_full_one_on(void **state) {
+static void a_chain_begins_with_its_full_checkpoint(void **state) {
     const char *dir = *state;
     save_all(dir, 1, 1, 1);
     save_all(dir, 2, 4, 1);
@@ -186,7 +186,7 @@ static void a_chain_is_read_from_its_full_one_on(void **state) {
     assert_int_equal(4, last_number(dir));
 }
 
-static void what_is_torn_is_named_and_passed_over(void **state) {
+static void torn_checkpoints_are_named_and_skipped(void **state) {
     const char *dir = *state;
     struct skipped s = {0};
     assert_int_equal(0, newest(dir, &s));
@@ -269,7 +269,7 @@ static void replace_by_loop(const char *path) {
     assert_int_equal(0, symlink(path, path));
 }
 
-static void the_newest_full_ones_are_kept_with_what_hangs_on_them(void **state) {
+static void pruning_keeps_the_newest_full_checkpoints_and_their_deltas(void **state) {
     const char *dir = *state;
     save_all(dir, 1, 1, 1);
     save_all(dir, 2, 3, 1);
@@ -310,7 +310,7 @@ static void other_names_are_no_checkpoints(void **state) {
     }
 }
 
-static void only_what_is_of_this_job_is_removed(void **state) {
+static void pruning_removes_only_checkpoints_of_this_job(void **state) {
     const char *dir = *state;
     for (uint64_t i = 1; i <= 7; i++) {
         save_all(dir, i, i, i);
@@ -350,7 +350,7 @@ static void count_open(void) {
 
 /* Five full ones.  This job began with 4 and has made 5; which of the others are whole it has to
  * read, but only once. */
-static void only_whole_ones_count(void **state) {
+static void pruning_counts_only_whole_checkpoints(void **state) {
     static void (*const harms[])(const char *path) = {flip_last, cut, lose, replace_by_loop};
     static const struct {
         uint64_t harmed;
@@ -459,7 +459,7 @@ static void search_ends(const char *dir, const char *path, const char *says) {
 
 /* Each file of the newest one. A damaged one has an older one in its place, but what cannot be read
  * may be whole. */
-static void what_cannot_be_read_ends_the_search(void **state) {
+static void an_unreadable_checkpoint_ends_the_search(void **state) {
     static const char *files[] = {"MANIFEST", "part-00000", "part-00001"};
     const char *dir = *state;
     CO_AUTOFREE char *aside = co_xasprintf("%s/aside", dir);
@@ -479,7 +479,7 @@ static void what_cannot_be_read_ends_the_search(void **state) {
 }
 
 /* After the library was replaced by an earlier one: an older checkpoint is no substitute. */
-static void what_a_later_version_wrote_ends_the_search(void **state) {
+static void a_checkpoint_of_a_later_version_ends_the_search(void **state) {
     const char *dir = *state;
     save_all(dir, 1, 2, 1);
     CO_AUTOFREE char *at = ckpt_point_dir(dir, 2);
@@ -674,17 +674,17 @@ static void delta_is_refused_on_the_base_of_another_job(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        CO_TEST_IN_FOLDER(a_chain_is_read_from_its_full_one_on),
-        CO_TEST_IN_FOLDER(what_is_torn_is_named_and_passed_over),
+        CO_TEST_IN_FOLDER(a_chain_begins_with_its_full_checkpoint),
+        CO_TEST_IN_FOLDER(torn_checkpoints_are_named_and_skipped),
         CO_TEST_IN_FOLDER(damage_of_any_byte_is_named),
-        CO_TEST_IN_FOLDER(the_newest_full_ones_are_kept_with_what_hangs_on_them),
-        CO_TEST_IN_FOLDER(only_what_is_of_this_job_is_removed),
-        CO_TEST_IN_FOLDER(only_whole_ones_count),
+        CO_TEST_IN_FOLDER(pruning_keeps_the_newest_full_checkpoints_and_their_deltas),
+        CO_TEST_IN_FOLDER(pruning_removes_only_checkpoints_of_this_job),
+        CO_TEST_IN_FOLDER(pruning_counts_only_whole_checkpoints),
         CO_TEST_IN_FOLDER(other_names_are_no_checkpoints),
         CO_TEST_IN_FOLDER(pruning_reads_nothing_twice),
         CO_TEST_IN_FOLDER(checkpoints_of_other_tables_stay),
-        CO_TEST_IN_FOLDER(what_cannot_be_read_ends_the_search),
-        CO_TEST_IN_FOLDER(what_a_later_version_wrote_ends_the_search),
+        CO_TEST_IN_FOLDER(an_unreadable_checkpoint_ends_the_search),
+        CO_TEST_IN_FOLDER(a_checkpoint_of_a_later_version_ends_the_search),
         CO_TEST_IN_FOLDER(a_link_to_nowhere_is_not_an_empty_directory),
         CO_TEST_IN_FOLDER(a_search_says_what_it_found_instead_of_what),
         CO_TEST_IN_FOLDER(a_directory_that_cannot_be_listed_is_not_empty),

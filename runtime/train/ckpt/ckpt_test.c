@@ -93,7 +93,7 @@ static unsigned count_files(const char *dir) {
     return n;
 }
 
-static void what_was_written_is_read(void **state) {
+static void saved_tables_are_read_back(void **state) {
     const char *dir = *state;
     save(dir, 7);
     assert_true(first_value(dir) == 7);
@@ -240,7 +240,7 @@ static void no_manifest_is_not_found(void **state) {
     assert_non_null(strstr(err.msg, *state));
 }
 
-static void what_a_later_version_saved_is_not_damaged(void **state) {
+static void a_save_of_a_later_version_is_unsupported_not_damaged(void **state) {
     CO_AUTOFREE char *path = co_xasprintf("%s/MANIFEST", (const char *)*state);
     CO_AUTOBUF struct co_buf text = CO_BUF(1 << 10);
     struct ckpt *c = NULL;
@@ -462,7 +462,7 @@ static void directories_are_made(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        CO_TEST_IN_FOLDER(what_was_written_is_read),
+        CO_TEST_IN_FOLDER(saved_tables_are_read_back),
         CO_TEST_IN_FOLDER(a_new_checkpoint_replaces_the_old_one),
         CO_TEST_IN_FOLDER(an_unfinished_save_leaves_the_old_one),
         CO_TEST_IN_FOLDER(one_save_at_a_time),
@@ -474,7 +474,7 @@ int main(void) {
             files_that_no_save_touches_any_more_are_removed, without_locks, with_locks),
         CO_TEST_IN_FOLDER(a_save_that_was_replaced_says_so),
         CO_TEST_IN_FOLDER(no_manifest_is_not_found),
-        CO_TEST_IN_FOLDER(what_a_later_version_saved_is_not_damaged),
+        CO_TEST_IN_FOLDER(a_save_of_a_later_version_is_unsupported_not_damaged),
         CO_TEST_IN_FOLDER(damage_is_refused_and_named),
         CO_TEST_IN_FOLDER(a_chunk_may_be_larger_than_the_one_before),
         CO_TEST_IN_FOLDER(directories_are_made),

@@ -136,7 +136,7 @@ static void touch_later(void) {
 }
 
 /* A pod's container that was restarted has another process namespace in the same network. */
-static void who_listens_where_the_owner_did_takes_it_at_once(void **state) {
+static void a_server_at_the_address_of_the_owner_takes_the_claim_at_once(void **state) {
     (void)state;
     CO_CLEANUP(ckpt_claim_dropp) struct ckpt_claim *a = NULL;
     struct co_err err = {0};
@@ -150,7 +150,7 @@ static void who_listens_where_the_owner_did_takes_it_at_once(void **state) {
 }
 
 /* Containers of two machines may well have the same names, and their servers the same endpoint. */
-static void who_has_the_same_names_elsewhere_keeps_it(void **state) {
+static void an_owner_of_the_same_names_on_another_machine_keeps_the_claim(void **state) {
     (void)state;
     char host[256] = "", socket[600];
     assert_int_equal(0, gethostname(host, sizeof(host) - 1));
@@ -224,7 +224,7 @@ static void a_wait_ends_with_the_server(void **state) {
 }
 
 /* As after SIGSTOP, or a file system that was away. */
-static void who_was_away_too_long_writes_no_more(void **state) {
+static void an_owner_that_lost_its_claim_stops_writing(void **state) {
     (void)state;
     CO_CLEANUP(ckpt_claim_dropp) struct ckpt_claim *a = NULL;
     struct co_err err = {0};
@@ -257,14 +257,16 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_job_may_name_its_directory_in_two_ways, setup, teardown),
         cmocka_unit_test_setup_teardown(a_job_that_was_killed_is_not_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(
-            who_listens_where_the_owner_did_takes_it_at_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(who_has_the_same_names_elsewhere_keeps_it, setup, teardown),
+            a_server_at_the_address_of_the_owner_takes_the_claim_at_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            an_owner_of_the_same_names_on_another_machine_keeps_the_claim, setup, teardown),
         cmocka_unit_test_setup_teardown(
             an_owner_elsewhere_is_alive_if_its_file_changes, setup, teardown),
         cmocka_unit_test_setup_teardown(
             an_owner_elsewhere_is_dead_if_its_file_stands_still, setup, teardown),
         cmocka_unit_test_setup_teardown(a_wait_ends_with_the_server, setup, teardown),
-        cmocka_unit_test_setup_teardown(who_was_away_too_long_writes_no_more, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            an_owner_that_lost_its_claim_stops_writing, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_directory_that_cannot_be_written_is_an_error, setup, teardown),
     };

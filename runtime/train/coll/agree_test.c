@@ -327,7 +327,7 @@ static void rank_init(struct rt_group *g, struct coll_peer peers[2], uint32_t ra
 
 /* Rank 0 asked while its message was on its way.  When the question is received, rank 1 is in a
  * call of all ranks; it may have done its part of the message before. */
-static void what_is_on_its_way_is_no_difference(void **state) {
+static void messages_in_flight_are_not_reported_as_disagreement(void **state) {
     (void)state;
     static const struct {
         enum rt_kind kind;
@@ -461,7 +461,7 @@ static int is_late(struct coll_world *w, struct rt_group *g, uint32_t rank, stru
                : co_err_set(err, CO_INTERNAL, "%s: code %d: %s", text, late, co_err_text(&why));
 }
 
-static void who_is_late_is_named_by_all(void **state) {
+static void all_ranks_name_the_late_one(void **state) {
     (void)state;
     static struct coll_world worlds[10 * CO_ARRAY_LEN(world_places)];
     uint32_t bad = 0;
@@ -489,10 +489,10 @@ int main(void) {
         cmocka_unit_test(pairs_that_disagree_are_reported),
         cmocka_unit_test(a_split_is_a_call_of_its_own),
         cmocka_unit_test(no_first_call_has_the_sign_of_a_message),
-        cmocka_unit_test(what_is_on_its_way_is_no_difference),
+        cmocka_unit_test(messages_in_flight_are_not_reported_as_disagreement),
         cmocka_unit_test(roots_that_nobody_else_names_are_reported),
         cmocka_unit_test(a_goodbye_has_the_last_calls),
-        cmocka_unit_test(who_is_late_is_named_by_all),
+        cmocka_unit_test(all_ranks_name_the_late_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

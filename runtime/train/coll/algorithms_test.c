@@ -91,7 +91,7 @@ static int sends_slowly(
     return rc;
 }
 
-static void what_comes_does_not_overtake_what_goes_in_place(void **state) {
+static void an_in_place_receive_does_not_overwrite_unsent_bytes(void **state) {
     (void)state;
     struct coll_world w = {.n = 2, .transport = RT_TRANSPORT_TCP};
     assert_int_equal(world_run(&w, sends_slowly), 0);
@@ -100,7 +100,7 @@ static void what_comes_does_not_overtake_what_goes_in_place(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_ways_lead_to_the_same),
-        cmocka_unit_test(what_comes_does_not_overtake_what_goes_in_place),
+        cmocka_unit_test(an_in_place_receive_does_not_overwrite_unsent_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -251,7 +251,7 @@ static void a_wrong_proof_is_refused(void **state) {
 }
 
 /* The first that proves to be rank 2 is; while it lives the second is not. */
-static void doubles_are_refused(void **state) {
+static void a_second_connection_of_a_rank_is_refused(void **state) {
     (void)state;
     struct coll_world w = {.n = 3};
     int fd[3];
@@ -269,7 +269,7 @@ static void doubles_are_refused(void **state) {
 }
 
 /* An address may be another rank's by now. */
-static void a_rank_that_looks_for_another_is_refused(void **state) {
+static void a_hello_meant_for_another_rank_is_refused(void **state) {
     (void)state;
     struct coll_world w = {.n = 3};
     int fd;
@@ -285,7 +285,7 @@ static void a_rank_that_looks_for_another_is_refused(void **state) {
 
 /* Rank 0 stands still until the other's patience is over.  It does not wait for a rank that is
  * gone, but for the one that comes again. */
-static void who_left_before_its_welcome_is_not_there(void **state) {
+static void a_rank_that_left_before_its_welcome_is_not_counted(void **state) {
     (void)state;
     struct coll_world w = {.n = 2};
     struct net_handshake shake = {0};
@@ -617,9 +617,9 @@ int main(void) {
         cmocka_unit_test(ranks_that_disagree_about_encryption_say_so),
         cmocka_unit_test(a_rank_that_is_missing_is_named),
         cmocka_unit_test(a_wrong_proof_is_refused),
-        cmocka_unit_test(doubles_are_refused),
-        cmocka_unit_test(a_rank_that_looks_for_another_is_refused),
-        cmocka_unit_test(who_left_before_its_welcome_is_not_there),
+        cmocka_unit_test(a_second_connection_of_a_rank_is_refused),
+        cmocka_unit_test(a_hello_meant_for_another_rank_is_refused),
+        cmocka_unit_test(a_rank_that_left_before_its_welcome_is_not_counted),
         cmocka_unit_test(strangers_do_not_displace_a_rank),
         cmocka_unit_test(a_hello_needs_the_token),
         cmocka_unit_test(a_group_forms_in_a_flood),

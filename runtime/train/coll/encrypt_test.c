@@ -129,7 +129,7 @@ static void as_the_job_says(
     ret->token = w->job ? NULL : ret->token;
 }
 
-static void only_plain_groups_show_what_they_say(void **state) {
+static void only_unencrypted_groups_show_their_data_on_the_wire(void **state) {
     (void)state;
     static const struct {
         const char *name;
@@ -256,7 +256,7 @@ static void a_changed_byte_ends_the_group(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_plain_groups_show_what_they_say),
+        cmocka_unit_test(only_unencrypted_groups_show_their_data_on_the_wire),
         cmocka_unit_test(encryption_needs_a_token),
         cmocka_unit_test(a_changed_byte_ends_the_group),
     };

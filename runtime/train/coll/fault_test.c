@@ -250,7 +250,7 @@ static int leaves(struct coll_world *w, struct rt_group *g, uint32_t rank, struc
     return rank == 2 ? 0 : rt_group_barrier(g, err);
 }
 
-static void leaving_is_named_too(void **state) {
+static void a_rank_that_leaves_is_named(void **state) {
     (void)state;
     for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
         struct coll_world w = {.n = 3,
@@ -335,7 +335,7 @@ int main(void) {
         cmocka_unit_test(killed_ranks_are_named),
         cmocka_unit_test(stopped_ranks_are_named),
         cmocka_unit_test(ranks_hit_while_the_group_opens_end_it),
-        cmocka_unit_test(leaving_is_named_too),
+        cmocka_unit_test(a_rank_that_leaves_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -127,7 +127,7 @@ static void nobody_votes_in_a_round_that_has_ended(void **state) {
     assert_int_equal(DEAD_1, v.sent);
 }
 
-static void who_is_voted_dead_gives_up(void **state) {
+static void a_rank_that_is_voted_dead_gives_up(void **state) {
     (void)state;
     struct voter v;
     voter_start(&v);
@@ -145,7 +145,7 @@ int main(void) {
         cmocka_unit_test(equal_votes_end_a_round),
         cmocka_unit_test(a_set_that_grows_is_voted_for_again),
         cmocka_unit_test(nobody_votes_in_a_round_that_has_ended),
-        cmocka_unit_test(who_is_voted_dead_gives_up),
+        cmocka_unit_test(a_rank_that_is_voted_dead_gives_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,7 +50,7 @@ static void assert_says(struct waiter *w, int code, const char *text) {
 }
 
 /* A wait that began long ago, and no check since: this rank was stopped. */
-static void nobody_is_given_up_before_it_was_asked(void **state) {
+static void a_rank_is_not_given_up_before_it_was_asked(void **state) {
     (void)state;
     struct waiter w;
     waiter_init(&w);
@@ -66,7 +66,7 @@ static void nobody_is_given_up_before_it_was_asked(void **state) {
 }
 
 /* It was asked before this rank was stopped; if it has answered, nobody has read that yet. */
-static void who_was_asked_before_a_stop_is_asked_again(void **state) {
+static void a_rank_asked_before_a_stop_is_asked_again(void **state) {
     (void)state;
     struct waiter w;
     waiter_init(&w);
@@ -78,7 +78,7 @@ static void who_was_asked_before_a_stop_is_asked_again(void **state) {
     waiter_done(&w);
 }
 
-static void who_answers_is_late_and_who_has_left_is_not_lost(void **state) {
+static void a_rank_that_answers_is_late_and_one_that_left_is_not_lost(void **state) {
     (void)state;
     struct waiter w;
     waiter_init(&w);
@@ -245,7 +245,7 @@ static void assert_left(struct leaver *l) {
     leaver_done(l);
 }
 
-static void who_left_is_named_when_its_connections_end(void **state) {
+static void a_rank_that_left_is_named_when_its_connections_end(void **state) {
     (void)state;
     static struct leaver l;
     leaver_init(&l);
@@ -256,7 +256,7 @@ static void who_left_is_named_when_its_connections_end(void **state) {
 }
 
 /* Its machine may have died since, and no connection ends. */
-static void who_left_is_named_when_nothing_moves(void **state) {
+static void a_rank_that_left_is_named_when_no_bytes_arrive(void **state) {
     (void)state;
     static struct leaver l;
     leaver_init(&l);
@@ -272,7 +272,7 @@ static void who_left_is_named_when_nothing_moves(void **state) {
 }
 
 /* Its data was there before its goodbye: it is enough to look once more. */
-static void who_left_shared_memory_is_named_at_the_second_check(void **state) {
+static void a_rank_that_left_shared_memory_is_named_at_the_second_check(void **state) {
     (void)state;
     static struct leaver l;
     leaver_init(&l);
@@ -324,15 +324,15 @@ static void a_rank_that_was_stopped_gives_nobody_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nobody_is_given_up_before_it_was_asked),
-        cmocka_unit_test(who_was_asked_before_a_stop_is_asked_again),
-        cmocka_unit_test(who_answers_is_late_and_who_has_left_is_not_lost),
+        cmocka_unit_test(a_rank_is_not_given_up_before_it_was_asked),
+        cmocka_unit_test(a_rank_asked_before_a_stop_is_asked_again),
+        cmocka_unit_test(a_rank_that_answers_is_late_and_one_that_left_is_not_lost),
         cmocka_unit_test(a_flag_that_is_there_is_seen_after_the_deadline),
         cmocka_unit_test(long_waits_are_logged_with_who_is_late),
         cmocka_unit_test(data_behind_a_goodbye_is_received),
-        cmocka_unit_test(who_left_is_named_when_its_connections_end),
-        cmocka_unit_test(who_left_is_named_when_nothing_moves),
-        cmocka_unit_test(who_left_shared_memory_is_named_at_the_second_check),
+        cmocka_unit_test(a_rank_that_left_is_named_when_its_connections_end),
+        cmocka_unit_test(a_rank_that_left_is_named_when_no_bytes_arrive),
+        cmocka_unit_test(a_rank_that_left_shared_memory_is_named_at_the_second_check),
         cmocka_unit_test(a_rank_that_was_stopped_gives_nobody_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -170,7 +170,7 @@ static int differ(struct coll_world *w, struct rt_group *g, uint32_t rank, struc
                : co_err_set(err, CO_INTERNAL, "code %d", rc);
 }
 
-static void other_lists_are_refused(void **state) {
+static void parameter_lists_that_differ_between_ranks_are_refused(void **state) {
     (void)state;
     struct coll_world w = {.n = 3};
     assert_int_equal(world_run(&w, differ), 0);
@@ -226,7 +226,7 @@ static int finds(struct coll_world *w, struct rt_group *g, uint32_t rank, struct
     return 0;
 }
 
-static void what_is_not_finite_is_seen_everywhere(void **state) {
+static void all_ranks_see_gradients_that_are_not_finite(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(ways); i++) {
         way = &ways[i];
@@ -518,9 +518,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(averages_are_those_of_a_serial_sum),
         cmocka_unit_test(the_same_gradients_give_the_same_bits),
-        cmocka_unit_test(other_lists_are_refused),
+        cmocka_unit_test(parameter_lists_that_differ_between_ranks_are_refused),
         cmocka_unit_test(wrong_arguments_are_refused),
-        cmocka_unit_test(what_is_not_finite_is_seen_everywhere),
+        cmocka_unit_test(all_ranks_see_gradients_that_are_not_finite),
         cmocka_unit_test(the_newest_values_win),
         cmocka_unit_test(ranks_agree_on_the_step),
         cmocka_unit_test(a_step_that_begins_again_counts_once),

@@ -60,7 +60,7 @@ static void the_largest_are_found(void **state) {
 }
 
 /* The sample is only to save work: what passes it is almost always enough. */
-static void few_are_missed(void **state) {
+static void the_sample_misses_few_of_the_largest(void **state) {
     (void)state;
     size_t found = 0, asked = 0;
     for (uint32_t turn = 0; turn < 50; turn++) {
@@ -73,7 +73,7 @@ static void few_are_missed(void **state) {
     assert_true(found <= asked && found * 1000 >= asked * 999);
 }
 
-static void what_is_not_finite_goes_first(void **state) {
+static void values_that_are_not_finite_come_first(void **state) {
     (void)state;
     for (size_t i = 0; i < 20000; i++) {
         v[i] = tk_value(0, 2, 0, i);
@@ -88,8 +88,8 @@ static void what_is_not_finite_goes_first(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_largest_are_found),
-        cmocka_unit_test(few_are_missed),
-        cmocka_unit_test(what_is_not_finite_goes_first),
+        cmocka_unit_test(the_sample_misses_few_of_the_largest),
+        cmocka_unit_test(values_that_are_not_finite_come_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

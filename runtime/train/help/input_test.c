@@ -139,7 +139,7 @@ static void every_line_is_read_once(void **state) {
     }
 }
 
-static void whose_a_file_is(void **state) {
+static void files_are_assigned_to_workers_by_the_way_of_sharing(void **state) {
     struct fixture *f = *state;
     struct rt_input *in;
 
@@ -158,7 +158,7 @@ static void whose_a_file_is(void **state) {
 }
 
 /* From the position behind any line the rest follows, by a reader that is new, too. */
-static void on_from_any_position(void **state) {
+static void reading_resumes_from_any_position(void **state) {
     static const struct rt_share shares[] = {{0, 1, RT_SHARE_FILES}, {1, 7, RT_SHARE_FILES}};
     struct fixture *f = *state;
     struct co_err err = {0};
@@ -235,7 +235,7 @@ static void a_line_that_is_too_long_is_passed_over(void **state) {
     rt_input_close(in);
 }
 
-static void what_is_not_there_is_named(void **state) {
+static void errors_name_missing_inputs(void **state) {
     static const struct {
         const char *name;
         struct rt_share share;
@@ -314,7 +314,7 @@ static void text_in_all_its_forms(void **state) {
 }
 
 /* Also behind any line of a file that is packed, and whose lines end as on old Macs. */
-static void on_from_any_position_of_a_packed_file(void **state) {
+static void reading_resumes_from_any_position_of_a_packed_file(void **state) {
     struct fixture *f = *state;
     struct rt_position at;
     struct co_err err = {0};
@@ -384,7 +384,7 @@ static void newlines_between_quotes(void **state) {
     }
 }
 
-static void what_is_no_text_is_named(void **state) {
+static void errors_name_inputs_that_are_no_text(void **state) {
     static const struct {
         const char *name, *command;
         int code;
@@ -450,16 +450,18 @@ static void a_pipe_is_read_once(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_line_is_read_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(whose_a_file_is, setup, teardown),
-        cmocka_unit_test_setup_teardown(on_from_any_position, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            files_are_assigned_to_workers_by_the_way_of_sharing, setup, teardown),
+        cmocka_unit_test_setup_teardown(reading_resumes_from_any_position, setup, teardown),
         cmocka_unit_test_setup_teardown(a_position_of_other_files_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(a_list_names_files_beside_it, setup, teardown),
         cmocka_unit_test_setup_teardown(a_line_that_is_too_long_is_passed_over, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_is_not_there_is_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(errors_name_missing_inputs, setup, teardown),
         cmocka_unit_test_setup_teardown(text_in_all_its_forms, setup, teardown),
-        cmocka_unit_test_setup_teardown(on_from_any_position_of_a_packed_file, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            reading_resumes_from_any_position_of_a_packed_file, setup, teardown),
         cmocka_unit_test_setup_teardown(newlines_between_quotes, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_is_no_text_is_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(errors_name_inputs_that_are_no_text, setup, teardown),
         cmocka_unit_test_setup_teardown(a_pipe_is_read_once, setup, teardown),
     };
 

@@ -34,7 +34,7 @@ static void assert_text(const char *want, bool there) {
     }
 }
 
-static void what_happens_is_added(void **state) {
+static void counts_and_observations_add_up(void **state) {
     (void)state;
     meter_add(METER_M_REFUSED, meter_word(METER_M_REFUSED, "permission"), 2);
     meter_add(METER_M_REFUSED, meter_word(METER_M_REFUSED, "what is that"), 1);
@@ -174,7 +174,7 @@ static int get_metrics(uint16_t port, char *ret, size_t size) {
     return 0;
 }
 
-static void it_is_served_while_somebody_has_it_open(void **state) {
+static void metrics_are_served_while_the_meter_is_open(void **state) {
     (void)state;
     static char text[TEXT];
     uint16_t port = 0, same = 0;
@@ -321,12 +321,12 @@ static void a_directory_that_cannot_be_is_an_error(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_happens_is_added),
+        cmocka_unit_test(counts_and_observations_add_up),
         cmocka_unit_test(times_that_cannot_be_are_not_counted),
         cmocka_unit_test(a_word_has_its_series_and_others_share_the_last),
         cmocka_unit_test(reports_have_names),
         cmocka_unit_test(sources_are_added_up),
-        cmocka_unit_test(it_is_served_while_somebody_has_it_open),
+        cmocka_unit_test(metrics_are_served_while_the_meter_is_open),
         cmocka_unit_test(records_have_tensorboards_bytes),
         cmocka_unit_test(a_record_holds_any_number_and_a_name_of_its_size),
         CO_TEST_IN_FOLDER(a_record_that_the_disk_cut_is_taken_back),

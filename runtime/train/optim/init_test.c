@@ -100,7 +100,7 @@ static void moments(void **state) {
     }
 }
 
-static void what_is_wrong_is_named(void **state) {
+static void errors_name_the_invalid_parameter(void **state) {
     static const struct {
         const char *text, *said;
     } rows[] = {
@@ -132,7 +132,7 @@ int main(void) {
         cmocka_unit_test(rows_are_what_their_formulas_say),
         cmocka_unit_test(ends_are_cut),
         cmocka_unit_test(moments),
-        cmocka_unit_test(what_is_wrong_is_named),
+        cmocka_unit_test(errors_name_the_invalid_parameter),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -103,7 +103,7 @@ static void values_stay_within_their_bounds(void **state) {
 }
 
 /* Not finite is for whoever took it in to notice; clipping must not hide it. */
-static void what_is_not_a_number_stays_none(void **state) {
+static void clipping_keeps_nan(void **state) {
     struct optim o;
     float w[9] = {0}, g[9] = {0};
 
@@ -323,7 +323,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fast_equals_reference),
         cmocka_unit_test(values_stay_within_their_bounds),
-        cmocka_unit_test(what_is_not_a_number_stays_none),
+        cmocka_unit_test(clipping_keeps_nan),
         cmocka_unit_test(ftrl_divides_by_nothing),
         cmocka_unit_test(rows_that_may_not_be_split),
         cmocka_unit_test(a_row_may_be_split),

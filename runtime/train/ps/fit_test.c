@@ -74,7 +74,7 @@ static void counts_are_taken_by_what_they_mean(void **state) {
     }
 }
 
-static void what_differs_is_named(void **state) {
+static void errors_name_the_differing_field_of_a_table(void **state) {
     (void)state;
     static const struct {
         struct ckpt_table saved;
@@ -108,7 +108,7 @@ static void what_differs_is_named(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_are_taken_by_what_they_mean),
-        cmocka_unit_test(what_differs_is_named),
+        cmocka_unit_test(errors_name_the_differing_field_of_a_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

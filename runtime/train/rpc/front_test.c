@@ -188,7 +188,7 @@ static void a_recorded_hello_has_one_slot(void **state) {
     assert_int_equal(sizeof(shake.answer), receive(later, shake.answer, sizeof(shake.answer)));
 }
 
-static void who_knows_the_token_comes_in(void **state) {
+static void a_peer_that_knows_the_token_is_accepted(void **state) {
     struct house *h = *state;
     struct co_err err = knock(h, "secret", WAIT_MS);
     assert_int_equal(0, err.code);
@@ -437,7 +437,7 @@ static void strangers_take_no_memory(void **state) {
 }
 
 /* One address's many go before another's few. */
-static void one_address_takes_no_place_of_another(void **state) {
+static void connections_of_one_address_never_evict_those_of_another(void **state) {
     struct house *h = *state;
     int slow = dial_from(h, 2), fds[300];
     unsigned char answer[NET_ANSWER_BYTES];
@@ -481,7 +481,7 @@ static void strangers_displace_nobody_whose_hello_was_right(void **state) {
 
 /* ---- encrypted ---- */
 
-static void an_encrypted_house_lets_in_by_tls_alone(void **state) {
+static void an_encrypting_server_accepts_only_tls(void **state) {
     (void)state;
     struct house *h = open_house(&sealed, PROVE_MS);
     for (size_t i = 1; i <= 3; i++) {
@@ -496,7 +496,7 @@ static void an_encrypted_house_lets_in_by_tls_alone(void **state) {
     close_house(h);
 }
 
-static void another_mind_is_named_on_both_sides(void **state) {
+static void disagreement_about_encryption_is_named_on_both_sides(void **state) {
     (void)state;
     static const struct {
         const struct net_auth *server, *trainer;
@@ -620,7 +620,7 @@ static void *play_busy_server(void *arg) {
 }
 
 /* The trainer tries again: it knows that it was not let in. */
-static void who_is_dropped_after_the_tls_handshake_knows(void **state) {
+static void a_trainer_dropped_after_the_tls_handshake_gets_an_error(void **state) {
     (void)state;
     int pair[2];
     pthread_t server;
@@ -648,7 +648,7 @@ static void a_trainer_does_not_fall_back_to_clear_either(void **state) {
     co_close(pair[1]);
 }
 
-static void one_that_accepts_and_is_silent_costs_the_timeout(void **state) {
+static void a_silent_server_fails_the_dial_at_its_timeout(void **state) {
     (void)state;
     int fd = -1;
     assert_int_equal(0, co_listen("127.0.0.1:0", &fd, NULL));
@@ -664,7 +664,7 @@ static void one_that_accepts_and_is_silent_costs_the_timeout(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_recorded_hello_has_one_slot, setup, teardown),
-        T(who_knows_the_token_comes_in),
+        T(a_peer_that_knows_the_token_is_accepted),
         T(both_sides_report_a_peer_without_the_token),
         T(a_lane_says_whose_it_is),
         T(a_purpose_that_is_not_known_is_refused),
@@ -676,16 +676,16 @@ int main(void) {
         T(a_flood_of_silence_keeps_nobody_out),
         T(strangers_do_not_take_the_last_descriptors),
         T(strangers_take_no_memory),
-        T(one_address_takes_no_place_of_another),
+        T(connections_of_one_address_never_evict_those_of_another),
         T(strangers_displace_nobody_whose_hello_was_right),
-        T(one_that_accepts_and_is_silent_costs_the_timeout),
-        cmocka_unit_test(an_encrypted_house_lets_in_by_tls_alone),
-        cmocka_unit_test(another_mind_is_named_on_both_sides),
+        T(a_silent_server_fails_the_dial_at_its_timeout),
+        cmocka_unit_test(an_encrypting_server_accepts_only_tls),
+        cmocka_unit_test(disagreement_about_encryption_is_named_on_both_sides),
         cmocka_unit_test(no_connection_falls_back_to_clear),
         cmocka_unit_test(a_handshake_has_the_time_of_the_proof),
         cmocka_unit_test(tls_is_of_this_handshake),
         cmocka_unit_test(a_trainer_does_not_fall_back_to_clear_either),
-        cmocka_unit_test(who_is_dropped_after_the_tls_handshake_knows),
+        cmocka_unit_test(a_trainer_dropped_after_the_tls_handshake_gets_an_error),
     };
     return cmocka_run_group_tests_name("front", tests, NULL, NULL);
 }

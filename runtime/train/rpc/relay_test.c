@@ -185,7 +185,7 @@ static void faults_are_ends(void **state) {
 }
 
 /* A peer that does not read stops gRPC, and costs what fits into the buffers. */
-static void who_does_not_read_stops_the_other(void **state) {
+static void a_peer_that_does_not_read_blocks_the_writer(void **state) {
     struct line *l = *state;
     static unsigned char piece[65536];
     size_t taken = 0;
@@ -204,7 +204,7 @@ int main(void) {
         T(bytes_go_both_ways),
         T(the_last_words_and_the_end_arrive),
         T(faults_are_ends),
-        T(who_does_not_read_stops_the_other),
+        T(a_peer_that_does_not_read_blocks_the_writer),
     };
     return cmocka_run_group_tests_name("relay", tests, NULL, NULL);
 }

@@ -378,7 +378,7 @@ static void streams_share_the_window(void **state) {
 
 /* It asks for more than a server may queue for it, while its own thread is kept from reading.  The
  * server takes no more of its requests before it has taken some answers. */
-static void who_does_not_read_is_not_read(void **state) {
+static void a_peer_that_does_not_read_is_not_read(void **state) {
     enum { FRAMES = 300, MIB = 1 << 20 };
     struct pair *p = *state;
     lock(&p->client);
@@ -408,7 +408,7 @@ static void a_peer_that_closes_is_noticed(void **state) {
     assert_non_null(strstr(err.msg, "127.0.0.1"));
 }
 
-static void nobody_listening_is_named(void **state) {
+static void an_endpoint_without_a_listener_is_named(void **state) {
     struct pair *p = *state;
     struct rpc_stream *s = NULL;
     struct co_err err = {0};
@@ -602,9 +602,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(frames_of_all_sizes_come_back_in_order, setup, teardown),
         cmocka_unit_test_setup_teardown(a_slow_reader_bounds_what_is_in_flight, setup, teardown),
         cmocka_unit_test_setup_teardown(streams_share_the_window, setup, teardown),
-        cmocka_unit_test_setup_teardown(who_does_not_read_is_not_read, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_peer_that_does_not_read_is_not_read, setup, teardown),
         cmocka_unit_test_setup_teardown(a_peer_that_closes_is_noticed, setup, teardown),
-        cmocka_unit_test_setup_teardown(nobody_listening_is_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_endpoint_without_a_listener_is_named, setup, teardown),
         cmocka_unit_test_setup_teardown(compressed_messages_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(
             connections_without_a_stream_are_closed, setup_quick_to_close, teardown),

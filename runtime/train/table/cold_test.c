@@ -175,7 +175,7 @@ static void pass(struct world *w, uint32_t changes) {
     assert_int_equal(table_store_rows(w->plain), table_store_rows(w->store) + w->cold.rows);
 }
 
-static void it_is_the_same_as_a_store_in_memory(void **state) {
+static void a_cold_table_equals_a_store_in_memory(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 3; seed++) {
         struct world w;
@@ -229,7 +229,7 @@ static void more_at_once_than_memory_has_is_refused(void **state) {
 }
 
 /* Another shard has as much memory, however late it comes. */
-static void no_shard_takes_what_another_one_needs(void **state) {
+static void no_shard_takes_the_memory_of_another(void **state) {
     (void)state;
     enum { GROUP = 500, EACH = 20000 };
     const struct table_store_shape shape = {
@@ -405,7 +405,7 @@ static void a_damaged_file_is_named_and_gives_no_wrong_rows(void **state) {
 }
 
 /* Before anything has opened a disk: RocksDB's threads are not in a process that is forked. */
-static void what_a_killed_process_left_is_removed(void **state) {
+static void files_of_a_killed_process_are_removed(void **state) {
     (void)state;
     struct world w = {.budget = {.max = MEMORY}};
     struct co_err err = {0};
@@ -448,11 +448,11 @@ static void a_directory_belongs_to_one(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_a_killed_process_left_is_removed),
+        cmocka_unit_test(files_of_a_killed_process_are_removed),
         cmocka_unit_test(a_directory_belongs_to_one),
-        cmocka_unit_test(it_is_the_same_as_a_store_in_memory),
+        cmocka_unit_test(a_cold_table_equals_a_store_in_memory),
         cmocka_unit_test(more_at_once_than_memory_has_is_refused),
-        cmocka_unit_test(no_shard_takes_what_another_one_needs),
+        cmocka_unit_test(no_shard_takes_the_memory_of_another),
         cmocka_unit_test(an_instant_has_what_was_cold_then_and_ages_say_what_changed),
         cmocka_unit_test(a_full_disk_refuses_pushes_and_loses_nothing),
         cmocka_unit_test(a_damaged_file_is_named_and_gives_no_wrong_rows),

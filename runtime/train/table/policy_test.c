@@ -196,7 +196,7 @@ static void an_id_is_let_in_when_it_has_come_often_enough(void **state) {
 
 /* Ids that come once do not fill the counters up: one that comes now still needs its three times.
  */
-static void what_came_long_ago_is_forgotten(void **state) {
+static void old_counts_decay(void **state) {
     (void)state;
     struct table_admission *g = gate_of("count:n=3", NULL);
     uint32_t let_in = 0;
@@ -224,7 +224,7 @@ int main(void) {
         cmocka_unit_test(shows_and_clicks_are_counted_and_decay),
         cmocka_unit_test(a_save_has_the_rows_of_its_mode),
         cmocka_unit_test(an_id_is_let_in_when_it_has_come_often_enough),
-        cmocka_unit_test(what_came_long_ago_is_forgotten),
+        cmocka_unit_test(old_counts_decay),
     };
     return cmocka_run_group_tests_name("policy", tests, NULL, NULL);
 }

@@ -212,7 +212,7 @@ static void a_scan_survives_growth_and_erasing(void **unused) {
 
 /* ---- memory ---- */
 
-static void what_does_not_fit_changes_nothing(void **unused) {
+static void an_insert_above_the_budget_changes_nothing(void **unused) {
     (void)unused;
     enum { N = 500 };
     for (size_t max = 10000; max < 6000000; max = max * 5 / 4) {
@@ -354,7 +354,7 @@ static void small_updates_count_on_average(void **unused) {
     }
 }
 
-static void what_is_not_finite_stays_so(void **unused) {
+static void values_that_are_not_finite_stay_so(void **unused) {
     (void)unused;
     const float odd[4] = {
         co_f32_of(0x7f800000), co_f32_of(0xff800000), co_f32_of(0x7fc00000), 3e38F};
@@ -377,12 +377,12 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_sequence_of_calls_gives_the_rows_it_should),
         cmocka_unit_test(a_scan_survives_growth_and_erasing),
-        cmocka_unit_test(what_does_not_fit_changes_nothing),
+        cmocka_unit_test(an_insert_above_the_budget_changes_nothing),
         cmocka_unit_test(a_row_costs_a_quarter_more_than_what_is_in_it),
         cmocka_unit_test(narrow_values_come_back),
         cmocka_unit_test(arrays_are_narrowed_as_values_are),
         cmocka_unit_test(small_updates_count_on_average),
-        cmocka_unit_test(what_is_not_finite_stays_so),
+        cmocka_unit_test(values_that_are_not_finite_stay_so),
     };
     return cmocka_run_group_tests_name("store", tests, NULL, NULL);
 }

@@ -309,7 +309,7 @@ static void a_frame_that_is_made_meanwhile_keeps_its_place(void **state) {
 }
 
 /* The server has the trainer's last word, and waits until the trainer knows that. */
-static void a_finish_whose_answer_is_lost_is_said_again(void **state) {
+static void a_finish_whose_answer_is_lost_is_sent_again(void **state) {
     (void)state;
     struct alone a;
     pthread_t thread;
@@ -364,7 +364,7 @@ int main(void) {
         cmocka_unit_test(async_pushes_count_once_whatever_is_changed),
         cmocka_unit_test(sync_pushes_count_once_whatever_is_changed),
         cmocka_unit_test(a_frame_that_is_made_meanwhile_keeps_its_place),
-        cmocka_unit_test(a_finish_whose_answer_is_lost_is_said_again),
+        cmocka_unit_test(a_finish_whose_answer_is_lost_is_sent_again),
     };
     /* the same over data lanes, and all over gRPC */
     (void)setenv("PADDLE_PS_TRANSPORT", "lanes", 1);

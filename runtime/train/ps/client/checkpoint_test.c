@@ -199,7 +199,7 @@ static void check_same(const char *dir, uint32_t servers, uint32_t shards, uint6
     world_end(&w);
 }
 
-static void what_n_servers_save_m_load(void **state) {
+static void m_servers_load_a_checkpoint_of_n_servers(void **state) {
     static const struct {
         uint32_t servers, shards, to_servers, to_shards;
     } rows[] = {{1, 1, 1, 1}, {2, 2, 2, 2}, {1, 3, 3, 1}, {3, 1, 2, 2}, {4, 1, 1, 2}, {2, 2, 2, 3}};
@@ -631,7 +631,7 @@ static void file_is(const char *path, const char *want) {
     assert_string_equal(want, text.data);
 }
 
-static void who_cannot_have_the_port_takes_no_directory(void **state) {
+static void a_server_without_its_port_takes_no_directory(void **state) {
     CO_AUTOFREE char *owner = co_xasprintf("%s/OWNER", (char *)*state);
     static const char dead[] = "job theirs\nmachine m\nlife 1\nprocess 7 8\nsince 1000000000\n";
     static const struct timespec long_ago[2] = {{5, 0}, {5, 0}};
@@ -679,7 +679,7 @@ static void a_directory_that_cannot_be_listed_is_an_error(void **state) {
 }
 
 /* New servers know of no changes; what is damaged is passed over. */
-static void after_a_restore_a_full_one_comes_first(void **state) {
+static void the_first_checkpoint_after_a_restore_is_full(void **state) {
     const char *dir = *state;
     struct rt_checkpoint made = {0};
     for (int life = 0; life < 3; life++) {
@@ -1017,16 +1017,16 @@ static void a_model_is_read_while_it_follows(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        CO_TEST_IN_FOLDER(what_n_servers_save_m_load),
+        CO_TEST_IN_FOLDER(m_servers_load_a_checkpoint_of_n_servers),
         CO_TEST_IN_FOLDER(a_checkpoint_beside_training_is_of_one_instant),
         CO_TEST_IN_FOLDER(in_sync_mode_a_checkpoint_is_of_its_step),
         CO_TEST_IN_FOLDER(a_late_trainer_makes_checkpoints),
         CO_TEST_IN_FOLDER(servers_keep_to_their_directory),
         CO_TEST_IN_FOLDER(a_call_for_the_other_kind_is_named),
         CO_TEST_IN_FOLDER(a_directory_is_one_jobs_at_a_time),
-        CO_TEST_IN_FOLDER(who_cannot_have_the_port_takes_no_directory),
+        CO_TEST_IN_FOLDER(a_server_without_its_port_takes_no_directory),
         CO_TEST_IN_FOLDER(a_directory_that_cannot_be_listed_is_an_error),
-        CO_TEST_IN_FOLDER(after_a_restore_a_full_one_comes_first),
+        CO_TEST_IN_FOLDER(the_first_checkpoint_after_a_restore_is_full),
         CO_TEST_IN_FOLDER(no_checkpoint_gets_the_answer_of_a_failed_one),
         CO_TEST_IN_FOLDER(modes_say_which_rows_are_saved),
         CO_TEST_IN_FOLDER(a_model_follows),

@@ -83,7 +83,7 @@ static void evict_many(struct world *w) {
     must(rt_flush(w->client, &err));
 }
 
-static void a_call_makes_it_at_once(void **state) {
+static void a_checkpoint_call_makes_a_full_one_at_once(void **state) {
     (void)state;
     struct world w;
     struct rt_checkpoint made = {0};
@@ -99,7 +99,7 @@ static void a_call_makes_it_at_once(void **state) {
 }
 
 /* The options ask for checkpoints: it comes with the next step, and not with the next delta. */
-static void a_step_makes_it(void **state) {
+static void the_next_checkpoint_step_makes_a_full_one(void **state) {
     (void)state;
     enum { STEPS = 5 };
     struct world w;
@@ -120,8 +120,8 @@ static void a_step_makes_it(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_call_makes_it_at_once),
-        cmocka_unit_test(a_step_makes_it),
+        cmocka_unit_test(a_checkpoint_call_makes_a_full_one_at_once),
+        cmocka_unit_test(the_next_checkpoint_step_makes_a_full_one),
     };
     return cmocka_run_group_tests_name("full", tests, NULL, NULL);
 }

@@ -141,7 +141,7 @@ static void *run_until_ended(void *job) {
     return NULL;
 }
 
-static void who_starts_a_server_sees_when_it_accepts(void **state) {
+static void the_caller_sees_when_a_server_accepts(void **state) {
     (void)state;
     char list[64], port[24];
     unsigned number = co_test_ports(1);
@@ -342,7 +342,7 @@ static void another_rule_begins_with_the_saved_values(void **state) {
     }
 }
 
-static void what_does_not_fit_is_refused_before_anything_is_loaded(void **state) {
+static void tables_that_differ_are_refused_before_a_load_begins(void **state) {
     (void)save_in(*state);
     struct rt_table_spec rows[][2] = {
         {specs[0], specs[1]}, {specs[0], specs[1]}, {specs[0], specs[1]}, {specs[0], specs[1]}};
@@ -444,13 +444,13 @@ int main(void) {
         ONE(alone_is_worker_0_of_1),
         ONE(a_server_is_no_worker),
         ONE(a_server_can_be_stopped_even_before_it_runs),
-        ONE(who_starts_a_server_sees_when_it_accepts),
+        ONE(the_caller_sees_when_a_server_accepts),
         ONE(a_forked_child_ends_a_server_of_its_own),
         ONE(workers_without_servers_have_nowhere_to_push),
         ONE(a_save_that_cannot_be_written_names_the_folder),
         ONE(a_load_resumes_where_the_save_was),
         ONE(another_rule_begins_with_the_saved_values),
-        ONE(what_does_not_fit_is_refused_before_anything_is_loaded),
+        ONE(tables_that_differ_are_refused_before_a_load_begins),
         ONE(a_torn_or_missing_checkpoint_is_not_loaded),
         ONE(a_model_reads_what_was_saved),
     };

@@ -419,7 +419,7 @@ static void await_idle(struct rt_client *c) {
 }
 
 /* A request waits for its link.  By the time it is sent, the client's own thread sleeps. */
-static void who_sends_a_waiting_request_wakes_the_reader(void **state) {
+static void sending_a_waiting_request_wakes_the_reader(void **state) {
     struct house *h = *state;
     struct rt_client *c = h->honest;
     struct pinged p = {.m = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
@@ -454,7 +454,7 @@ static size_t resident(void) {
 }
 
 /* 1000 answers of 2 MiB: one that does not read them gets some, and is not read. */
-static void who_does_not_read_is_not_read(void **state) {
+static void a_lane_whose_peer_does_not_read_is_not_read(void **state) {
     struct house *h = *state;
     works_on(h);
     size_t before = resident();
@@ -493,7 +493,7 @@ static void half_frames_cost_what_they_brought(void **state) {
     }
 }
 
-static void one_job_may_go_both_ways(void **state) {
+static void trainers_with_lanes_and_with_grpc_share_a_job(void **state) {
     struct house *h = *state;
     struct rt_client *other = enter(h, 1, RT_PS_GRPC);
     struct co_err err = {0};
@@ -520,10 +520,10 @@ int main(void) {
         T(a_lane_of_a_former_key_breaks_its_connection),
         T(a_door_whose_key_has_changed_closes_with_its_connection),
         T(refused_lanes_are_tried_again),
-        T(who_sends_a_waiting_request_wakes_the_reader),
-        T(who_does_not_read_is_not_read),
+        T(sending_a_waiting_request_wakes_the_reader),
+        T(a_lane_whose_peer_does_not_read_is_not_read),
         T(half_frames_cost_what_they_brought),
-        T(one_job_may_go_both_ways),
+        T(trainers_with_lanes_and_with_grpc_share_a_job),
     };
     return cmocka_run_group_tests_name("lanes", tests, NULL, NULL);
 }

@@ -64,7 +64,7 @@ static void a_server_must_be_back_in_time_in_every_state(void **state) {
 }
 
 /* A server that comes back and breaks again, and answers nothing, has less time each time. */
-static void only_an_answer_is_a_recovery(void **state) {
+static void only_an_answer_renews_the_return_time(void **state) {
     (void)state;
     static const struct {
         int64_t spare, up; /* left of the return time when it came back; how long it was up then */
@@ -332,12 +332,12 @@ static void assert_soon(int64_t (*wait)(size_t row)) {
     }
 }
 
-static void who_greets_and_is_silent_is_not_back(void **state) {
+static void a_server_that_is_silent_after_its_welcome_has_not_returned(void **state) {
     (void)state;
     assert_soon(wait_for_return);
 }
 
-static void who_greets_and_is_silent_is_not_there(void **state) {
+static void a_server_that_is_silent_after_its_welcome_fails_the_start(void **state) {
     (void)state;
     assert_soon(wait_at_start);
 }
@@ -345,14 +345,14 @@ static void who_greets_and_is_silent_is_not_there(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_server_must_be_back_in_time_in_every_state),
-        cmocka_unit_test(only_an_answer_is_a_recovery),
+        cmocka_unit_test(only_an_answer_renews_the_return_time),
         cmocka_unit_test(a_silent_greeting_does_not_begin_the_return_time_again),
         cmocka_unit_test(the_clock_of_calls_stands_still_while_a_link_is_away),
         cmocka_unit_test(a_server_that_was_restarted_is_named),
         cmocka_unit_test(a_call_ends_at_most_twice_its_time_after_its_last_part),
         cmocka_unit_test(a_request_that_has_no_answer_again_is_no_recovery),
-        cmocka_unit_test(who_greets_and_is_silent_is_not_back),
-        cmocka_unit_test(who_greets_and_is_silent_is_not_there),
+        cmocka_unit_test(a_server_that_is_silent_after_its_welcome_has_not_returned),
+        cmocka_unit_test(a_server_that_is_silent_after_its_welcome_fails_the_start),
     };
     return cmocka_run_group_tests_name("link", tests, NULL, NULL);
 }

@@ -63,7 +63,7 @@ static void *run(void *arg) {
 }
 
 /* Whatever ends a trainer's part ends the wait for it. */
-static void who_trains_no_more_is_not_waited_for(void **state) {
+static void a_trainer_that_has_ended_is_not_waited_for(void **state) {
     (void)state;
     for (int way = 0; way < 3; way++) {
         struct client_world w;
@@ -142,7 +142,7 @@ static void the_bound_holds_at_every_step(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_fastest_waits_for_the_slowest_and_names_it),
-        cmocka_unit_test(who_trains_no_more_is_not_waited_for),
+        cmocka_unit_test(a_trainer_that_has_ended_is_not_waited_for),
         cmocka_unit_test(a_barrier_ends_the_wait),
         cmocka_unit_test(the_bound_holds_at_every_step),
     };

@@ -199,7 +199,7 @@ static void await_said(int fd, const char *text) {
 /* Trainer 1 is welcome at server 0, where nobody has begun, and looks for server 1.  When that
  * answers, trainer 0 has begun everywhere: server 0 has to be asked again.  To give up its
  * connection would be the end of the job. */
-static void one_that_comes_while_others_begin_is_not_lost(void **state) {
+static void a_trainer_that_joins_while_others_begin_is_not_lost(void **state) {
     (void)state;
     struct world w;
     world_start(&w, SERVERS);
@@ -274,7 +274,7 @@ static void continue_alone(struct rt_client *c) {
 
 /* A server that was restarted knows nothing of the trainer that has finished: it would wait for
  * it. */
-static void the_others_go_back_without_one_that_has_finished(void **state) {
+static void the_others_go_back_without_a_finished_trainer(void **state) {
     (void)state;
     for (uint32_t n = 1; n <= SERVERS; n++) {
         struct world w;
@@ -294,7 +294,7 @@ static void the_others_go_back_without_one_that_has_finished(void **state) {
 }
 
 /* The other server has its finish already: it cannot go back any more, and need not. */
-static void one_that_finishes_does_not_go_back(void **state) {
+static void a_trainer_that_finishes_does_not_go_back(void **state) {
     (void)state;
     struct world w;
     struct rt_client *c[TRAINERS];
@@ -316,7 +316,7 @@ static void one_that_finishes_does_not_go_back(void **state) {
 }
 
 /* It comes to server 1 when that has learnt from trainer 1 already that it has finished. */
-static void one_that_finishes_may_come_behind_its_word(void **state) {
+static void a_trainer_may_report_its_finish_after_another_did(void **state) {
     (void)state;
     struct world w;
     struct proxy side;
@@ -357,7 +357,7 @@ static void one_that_finishes_may_come_behind_its_word(void **state) {
 }
 
 /* It was ordered to go back, and has nothing more to do: it comes back to say so. */
-static void one_that_was_to_go_back_may_finish(void **state) {
+static void a_trainer_ordered_to_go_back_may_finish(void **state) {
     (void)state;
     struct world w;
     struct rt_client *c[TRAINERS];
@@ -466,7 +466,7 @@ static void first_values_are_given_again(void **state) {
 
 /* A merged push may come to the shards in the next step, and be all that they have of it when the
  * trainer is killed.  Its next process need not repeat it, and begins with the dense push. */
-static void an_async_push_stands_for_no_sync_push(void **state) {
+static void a_dense_push_is_not_replaced_by_an_async_push(void **state) {
     (void)state;
     struct world w;
     struct rt_client *c[TRAINERS];
@@ -609,14 +609,14 @@ static void a_restored_step_is_counted_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_that_comes_while_others_begin_is_not_lost),
-        cmocka_unit_test(the_others_go_back_without_one_that_has_finished),
-        cmocka_unit_test(one_that_finishes_does_not_go_back),
-        cmocka_unit_test(one_that_finishes_may_come_behind_its_word),
-        cmocka_unit_test(one_that_was_to_go_back_may_finish),
+        cmocka_unit_test(a_trainer_that_joins_while_others_begin_is_not_lost),
+        cmocka_unit_test(the_others_go_back_without_a_finished_trainer),
+        cmocka_unit_test(a_trainer_that_finishes_does_not_go_back),
+        cmocka_unit_test(a_trainer_may_report_its_finish_after_another_did),
+        cmocka_unit_test(a_trainer_ordered_to_go_back_may_finish),
         cmocka_unit_test(a_new_server_learns_of_barriers_from_a_new_trainer),
         cmocka_unit_test(first_values_are_given_again),
-        cmocka_unit_test(an_async_push_stands_for_no_sync_push),
+        cmocka_unit_test(a_dense_push_is_not_replaced_by_an_async_push),
         cmocka_unit_test(no_async_push_outlives_its_time),
         cmocka_unit_test(no_copy_outlives_its_time),
         cmocka_unit_test(a_restored_step_is_counted_once),

@@ -208,7 +208,7 @@ static void tables_that_are_loaded_in_part_are_refused(void **state) {
 
 /* Other tables, first as the only ones in the directory, then with an older checkpoint that fits.
  */
-static void what_does_not_fit_is_not_passed_over(void **state) {
+static void a_checkpoint_of_other_tables_is_not_skipped(void **state) {
     const struct {
         struct rt_table_spec dense, rows;
         const char *says[3];
@@ -276,7 +276,7 @@ static void expect(int want, int got, const struct co_err *err, const char *path
 
 /* Each file of the newest checkpoint, for each of those who read it.  Nobody can open what is in
  * its place, so what it had may still be there: an older one is no substitute. */
-static void what_cannot_be_read_is_not_passed_over(void **state) {
+static void an_unreadable_checkpoint_is_not_skipped(void **state) {
     static const char *files[] = {"MANIFEST", "part-00000", "part-00001"};
     const char *dir = *state;
     save(dir, ROWS);
@@ -314,7 +314,7 @@ static void what_cannot_be_read_is_not_passed_over(void **state) {
 }
 
 /* When all that there is is damaged, nobody begins afresh, and prunes it, unless asked to. */
-static void only_damaged_ones_are_not_none(void **state) {
+static void only_damaged_checkpoints_are_not_a_fresh_start(void **state) {
     const char *dir = *state;
     struct co_err why = {0};
     struct rt_model *m = NULL;
@@ -368,9 +368,9 @@ int main(void) {
         CO_TEST_IN_FOLDER(a_damaged_part_changes_no_table),
         CO_TEST_IN_FOLDER(tables_that_could_not_be_loaded_refuse_all_requests),
         CO_TEST_IN_FOLDER(tables_that_are_loaded_in_part_are_refused),
-        CO_TEST_IN_FOLDER(what_does_not_fit_is_not_passed_over),
-        CO_TEST_IN_FOLDER(what_cannot_be_read_is_not_passed_over),
-        CO_TEST_IN_FOLDER(only_damaged_ones_are_not_none),
+        CO_TEST_IN_FOLDER(a_checkpoint_of_other_tables_is_not_skipped),
+        CO_TEST_IN_FOLDER(an_unreadable_checkpoint_is_not_skipped),
+        CO_TEST_IN_FOLDER(only_damaged_checkpoints_are_not_a_fresh_start),
         CO_TEST_IN_FOLDER(a_save_is_read_or_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

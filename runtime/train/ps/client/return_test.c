@@ -195,11 +195,11 @@ static void trainers_stand_kills_at_any_moment(struct process_job *j, const char
     all_end_well(j, exact(j));
 }
 
-static void sync_stands_kills_at_any_moment(void **state) {
+static void sync_training_survives_kills_at_any_moment(void **state) {
     trainers_stand_kills_at_any_moment(*state, "sync");
 }
 
-static void other_modes_stand_kills_at_any_moment(void **state) {
+static void other_modes_survive_kills_at_any_moment(void **state) {
     struct process_job *j = *state;
     trainers_stand_kills_at_any_moment(j, "async");
     for (size_t i = 0; i < CO_ARRAY_LEN(others); i++) {
@@ -290,8 +290,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(
             a_killed_server_resumes_from_its_checkpoint, setup, teardown),
         cmocka_unit_test_setup_teardown(a_stopped_party_continues, setup, teardown),
-        cmocka_unit_test_setup_teardown(sync_stands_kills_at_any_moment, setup, teardown),
-        cmocka_unit_test_setup_teardown(other_modes_stand_kills_at_any_moment, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            sync_training_survives_kills_at_any_moment, setup, teardown),
+        cmocka_unit_test_setup_teardown(other_modes_survive_kills_at_any_moment, setup, teardown),
         cmocka_unit_test_setup_teardown(sync_continues_from_the_checkpoint, setup, teardown),
         cmocka_unit_test_setup_teardown(async_continues_with_the_checkpoint, setup, teardown),
         cmocka_unit_test_setup_teardown(other_modes_continue_with_the_checkpoint, setup, teardown),

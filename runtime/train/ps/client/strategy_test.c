@@ -49,7 +49,7 @@ static void modes_are_chosen_as_fleet_does(void **state) {
     }
 }
 
-static void every_key_does_its_part(void **state) {
+static void every_key_sets_its_option(void **state) {
     (void)state;
     struct rt_client_options o = read_text("a_sync: true\n"
                                            "staleness: 7\n"
@@ -69,7 +69,7 @@ static void every_key_does_its_part(void **state) {
     assert_int_equal(2, read_text("{a_sync: off, backup: 2}").backup);
 }
 
-static void what_means_nothing_here_is_listed(void **state) {
+static void strategy_keys_without_effect_are_listed(void **state) {
     (void)state;
     static const char text[] = "a_sync_configs: {runtime_split_send_recv: true, launch_barrier: "
                                "false, heter_worker_device_guard: gpu, lr_decay_steps: 10, "
@@ -212,8 +212,8 @@ static void wrong_variables_and_files_are_named(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(modes_are_chosen_as_fleet_does),
-        cmocka_unit_test(every_key_does_its_part),
-        cmocka_unit_test(what_means_nothing_here_is_listed),
+        cmocka_unit_test(every_key_sets_its_option),
+        cmocka_unit_test(strategy_keys_without_effect_are_listed),
         cmocka_unit_test(wrong_files_are_refused_by_line),
         cmocka_unit_test_setup_teardown(
             program_then_environment_then_file_then_default, clean, clean),

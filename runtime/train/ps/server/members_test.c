@@ -88,7 +88,7 @@ static void a_list_that_is_too_long_is_cut(void **state) {
     pss_members_done(&m);
 }
 
-static void a_lost_one_is_described(void **state) {
+static void a_lost_trainer_is_described(void **state) {
     (void)state;
     char text[200];
     struct pss_members m;
@@ -144,7 +144,7 @@ int main(void) {
         cmocka_unit_test(the_barrier_is_full_without_those_who_cannot_come),
         cmocka_unit_test(a_change_of_state_ends_the_wait),
         cmocka_unit_test(a_list_that_is_too_long_is_cut),
-        cmocka_unit_test(a_lost_one_is_described),
+        cmocka_unit_test(a_lost_trainer_is_described),
         cmocka_unit_test(a_deadlock_is_reported),
     };
     return cmocka_run_group_tests_name("members", tests, NULL, NULL);

@@ -70,7 +70,7 @@ static void say_who_has_finished(struct session_peer *p, uint32_t trainer) {
 
 /* A restarted server receives from trainer 0 that trainer 1 has finished.  Trainer 1, which has
  * lost its connection to this server, does not know that it need not come back. */
-static void who_has_finished_elsewhere_may_say_so_when_all_is_over(void **state) {
+static void a_trainer_reported_as_finished_may_finish_after_the_end(void **state) {
     struct session_peer *p = *state;
     send_hello(p, 0);
     await(p, &p->answers, 1);
@@ -382,7 +382,7 @@ static void wait_out_three(void *arg) {
     }
 }
 
-static void who_says_no_hello_in_time_is_refused(void **state) {
+static void a_peer_without_a_hello_in_time_is_refused(void **state) {
     (void)state;
     char text[4000];
     struct pss_server_config c = usual;
@@ -453,14 +453,14 @@ int main(void) {
         cmocka_unit_test(refusals_are_counted_when_they_are_not_logged),
         cmocka_unit_test(a_server_without_its_first_shard_can_be_measured),
         ONE(nobody_finishes_twice),
-        ONE(who_has_finished_elsewhere_may_say_so_when_all_is_over),
+        ONE(a_trainer_reported_as_finished_may_finish_after_the_end),
         ONE(a_second_hello_ends_the_connection),
         ONE(a_hello_of_another_job_is_refused_with_what_differs),
         ONE(all_trainers_bring_the_same_tables),
         ONE(a_hello_with_too_many_tables_is_refused),
         cmocka_unit_test(a_server_without_a_list_takes_no_nonsense_for_its_place),
         cmocka_unit_test(tables_beyond_the_memory_end_the_job),
-        cmocka_unit_test(who_says_no_hello_in_time_is_refused),
+        cmocka_unit_test(a_peer_without_a_hello_in_time_is_refused),
         ONE(an_address_that_is_taken_is_named),
         cmocka_unit_test(a_checkpoint_that_is_slow_to_read_holds_no_control_message),
     };

@@ -309,7 +309,7 @@ static void a_trainer_that_never_comes_is_named(void **state) {
 }
 
 /* The first one may take as long as it likes. */
-static void nobody_is_missed_before_the_first(void **state) {
+static void no_trainer_is_missed_before_the_first_joins(void **state) {
     (void)state;
     struct pss_server_config c = usual;
     c.start_timeout_ms = 1;
@@ -370,7 +370,7 @@ static void only_lost_trainers_left_end_the_job(void **state) {
 
 /* A server that was restarted while the job ends learns only of those that had not finished
  * here. */
-static void who_had_finished_here_is_not_waited_for(void **state) {
+static void a_trainer_that_finished_before_the_restart_is_not_waited_for(void **state) {
     (void)state;
     for (int finishing = 0; finishing < 2; finishing++) {
         struct pss_server_config c = usual;
@@ -408,8 +408,8 @@ int main(void) {
         ONE(a_step_says_for_whom_it_waits),
         ONE(in_async_the_others_continue),
         cmocka_unit_test(a_trainer_that_never_comes_is_named),
-        cmocka_unit_test(nobody_is_missed_before_the_first),
-        cmocka_unit_test(who_had_finished_here_is_not_waited_for),
+        cmocka_unit_test(no_trainer_is_missed_before_the_first_joins),
+        cmocka_unit_test(a_trainer_that_finished_before_the_restart_is_not_waited_for),
         cmocka_unit_test(a_silent_trainer_is_lost_after_its_lease),
         cmocka_unit_test(only_lost_trainers_left_end_the_job),
     };

@@ -35,7 +35,7 @@ static void a_request_is_done_once(void **state) {
     assert_int_equal(SHARD_DEDUP_RESULT_DO, judge(&l, RPC_FRAME_PUSH_SPARSE, 1, false, 0));
 }
 
-static void what_was_refused_is_refused_again(void **state) {
+static void a_repeated_refused_request_is_refused_again(void **state) {
     (void)state;
     struct shard_dedup l = {0};
     struct co_err why = {0}, err = {0};
@@ -98,7 +98,7 @@ static void a_refused_push_is_tried_again_by_the_next_life(void **state) {
 }
 
 /* Three pushes of the step to come are the former life's; the new one makes five. */
-static void a_new_life_makes_its_step_again(void **state) {
+static void a_restarted_trainer_repeats_its_step(void **state) {
     (void)state;
     struct shard_dedup l = {0};
     shard_dedup_begin(&l, 100, 4);
@@ -123,10 +123,10 @@ static void a_new_life_makes_its_step_again(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_is_done_once),
-        cmocka_unit_test(what_was_refused_is_refused_again),
+        cmocka_unit_test(a_repeated_refused_request_is_refused_again),
         cmocka_unit_test(each_refused_request_is_refused_again),
         cmocka_unit_test(a_refused_push_is_tried_again_by_the_next_life),
-        cmocka_unit_test(a_new_life_makes_its_step_again),
+        cmocka_unit_test(a_restarted_trainer_repeats_its_step),
     };
     return cmocka_run_group_tests_name("life", tests, NULL, NULL);
 }

@@ -255,7 +255,7 @@ static void a_restarted_server_refuses_what_it_did_not_write(void **state) {
 }
 
 /* Somebody has read it already, so it was complete. */
-static void the_one_that_the_job_goes_back_to_stays(void **state) {
+static void the_checkpoint_that_the_job_goes_back_to_stays(void **state) {
     struct world *w = *state;
     struct co_err err = {0};
     const struct ckpt_part part = write_part(w, 1);
@@ -266,7 +266,7 @@ static void the_one_that_the_job_goes_back_to_stays(void **state) {
 
 /* Numbers 1 and 2 are of a life before; which of them this one may remove depends on what it took.
  */
-static void only_the_past_of_the_present_tables_is_removed(void **state) {
+static void only_checkpoints_up_to_the_restored_one_are_removed(void **state) {
     static const struct {
         uint64_t restored;
         bool left[2];
@@ -302,9 +302,10 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_late_commit_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_restarted_server_refuses_what_it_did_not_write, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_one_that_the_job_goes_back_to_stays, setup, teardown),
         cmocka_unit_test_setup_teardown(
-            only_the_past_of_the_present_tables_is_removed, setup, teardown),
+            the_checkpoint_that_the_job_goes_back_to_stays, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            only_checkpoints_up_to_the_restored_one_are_removed, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

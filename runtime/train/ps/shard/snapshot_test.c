@@ -315,18 +315,18 @@ static void instants(bool cold) {
     }
 }
 
-static void each_is_of_its_instant(void **unused) {
+static void each_checkpoint_has_the_rows_of_its_instant(void **unused) {
     (void)unused;
     instants(false);
 }
 
 /* They move between memory and disk, too. */
-static void each_is_of_its_instant_with_cold_rows(void **unused) {
+static void each_checkpoint_has_the_cold_rows_of_its_instant(void **unused) {
     (void)unused;
     instants(true);
 }
 
-static void a_delta_needs_what_it_hangs_on(void **unused) {
+static void a_delta_is_refused_without_its_base(void **unused) {
     (void)unused;
     struct world *w = co_xcalloc(1, sizeof(*w));
     struct ckpt_part part;
@@ -593,9 +593,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_part_that_fails_leaves_no_file),
         cmocka_unit_test(rows_that_were_counted_have_changed),
-        cmocka_unit_test(each_is_of_its_instant),
-        cmocka_unit_test(each_is_of_its_instant_with_cold_rows),
-        cmocka_unit_test(a_delta_needs_what_it_hangs_on),
+        cmocka_unit_test(each_checkpoint_has_the_rows_of_its_instant),
+        cmocka_unit_test(each_checkpoint_has_the_cold_rows_of_its_instant),
+        cmocka_unit_test(a_delta_is_refused_without_its_base),
         cmocka_unit_test(a_list_of_erased_ids_that_is_too_long_is_dropped),
         cmocka_unit_test(a_disk_too_slow_costs_the_checkpoint_alone),
         cmocka_unit_test(parts_of_failed_checkpoints_do_not_add_up),

@@ -295,7 +295,7 @@ static struct rpc_frame *push_of(bool sparse, float bad) {
     return f;
 }
 
-static void what_is_not_finite_is_refused_or_left_out(void **state) {
+static void values_that_are_not_finite_are_refused_or_left_out(void **state) {
     (void)state;
     static const struct rt_table_spec specs[] = {
         {.name = "w", .kind = RT_DENSE, .size = 10, .optimizer = "sgd:lr=1"},
@@ -424,7 +424,7 @@ int main(void) {
         cmocka_unit_test(initial_rows_depend_on_seed_and_id_only),
         cmocka_unit_test(normal_rows_have_their_moments),
         cmocka_unit_test(a_shard_refuses_frames_that_do_not_fit),
-        cmocka_unit_test(what_is_not_finite_is_refused_or_left_out),
+        cmocka_unit_test(values_that_are_not_finite_are_refused_or_left_out),
         cmocka_unit_test(tables_share_the_memory_of_their_server),
         cmocka_unit_test(tables_that_do_not_fit_are_refused_by_name),
     };
