@@ -79,7 +79,7 @@ static bool meeting_of_a_job(const struct job_env *env) {
     CO_AUTOFREE char *meets = co_xasprintf(strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
     const size_t len = list ? strcspn(list, ",") : 0;
     return (master && strcmp(master, meets) == 0) ||
-           (len == strlen(meets) && strncmp(list, meets, len) == 0);
+           (list && len == strlen(meets) && strncmp(list, meets, len) == 0);
 }
 
 void job_torchrun_variables(const struct job *j, const struct job_plan *plan,
