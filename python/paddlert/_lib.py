@@ -186,7 +186,8 @@ SECONDS_MAX = 1e12                       # milliseconds of which C can still add
 
 def milliseconds(name: str, value: Any) -> int:
     """Of seconds.  Few as they may be, they are not 0, which is the default."""
-    if not isinstance(value, Real) or not abs(value) < SECONDS_MAX:
+    seconds: Any = value
+    if not isinstance(value, Real) or not abs(seconds) < SECONDS_MAX:
         raise TypeError(f"{name} is {value!r}, expected seconds")
     ms = float(value) * 1000
     return math.ceil(ms) if 0 < ms < 1 else math.floor(ms) if -1 < ms < 0 else round(ms)
@@ -231,7 +232,8 @@ def instance(name: str, value: Any, kind: type) -> Any:
     """The value, which must be of that class."""
     if not isinstance(value, kind):
         module = kind.__module__.partition(".")[0]
-        expected = {Real: "number", Mapping: "mapping"}.get(kind, kind.__name__ if module == "builtins" else f"{module}.{kind.__name__}")
+        words: dict[Any, str] = {Real: "number", Mapping: "mapping"}
+        expected = words.get(kind, kind.__name__ if module == "builtins" else f"{module}.{kind.__name__}")
         raise TypeError(f"{name} is {value!r}, expected a {expected}")
     return value
 
