@@ -84,19 +84,18 @@ static bool meeting_of_a_job(const struct job_env *env) {
 
 void job_torchrun_variables(const struct job *j, const struct job_plan *plan,
     const struct job_process *p, struct job_env *env) {
-    const struct torchrun_context a = {.j = j, .plan = plan, .p = p};
-    const bool ranks = ranks_of_a_job(env);
-    const bool meeting =
-        meeting_of_a_job(env) || !(get(env, CO_VAR_MASTER_ADDR) || get(env, CO_VAR_MASTER_PORT));
     if (j->mode != JOB_MODE_COLLECTIVE || !plan->master) {
         return;
     }
+    const struct torchrun_context a = {.j = j, .plan = plan, .p = p};
+    const bool alone = j->n[JOB_ROLE_TRAINER] <= 1, ranks = ranks_of_a_job(env);
+    const bool meeting =
+        meeting_of_a_job(env) || !(get(env, CO_VAR_MASTER_ADDR) || get(env, CO_VAR_MASTER_PORT));
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        const bool set = rows[i].kind == MEETING ? meeting
-                         : rows[i].kind == PER_PROCESS && j->n[JOB_ROLE_TRAINER] > 1
-                             ? true
-                             : ranks || !get(env, rows[i].var);
-        if (set) {
+        const bool free_to_set = ranks || !get(env, rows[i].var);
+        const bool set[] = {
+            [SAME] = free_to_set, [PER_PROCESS] = free_to_set || !alone, [MEETING] = meeting};
+        if (set[rows[i].kind]) {
             CO_AUTOFREE char *value = rows[i].value(&a);
             job_env_set(env, co_contract[rows[i].var].name, value);
         }
