@@ -20,7 +20,7 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "integration")]
+sys.path[:0] = [str(HERE), *(str(HERE.parent / folder) for folder in (".", "integration"))]
 
 import faults                                                              # noqa: E402
 import moments                                                             # noqa: E402

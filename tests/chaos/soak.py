@@ -20,7 +20,7 @@ import time
 import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "integration")]
+sys.path[:0] = [str(HERE), *(str(HERE.parent / folder) for folder in (".", "integration"))]
 
 from history import Feed, controller                                       # noqa: E402
 from rig import GROUP, ROOT, ControlPlane, Operator, wait_for             # noqa: E402

@@ -20,7 +20,7 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "integration")]
+sys.path[:0] = [str(HERE.parent / folder) for folder in (".", "integration")]
 
 from rig import BIN, ROOT, free_port                                      # noqa: E402
 

@@ -3,6 +3,7 @@ import json
 import re
 import shlex
 import subprocess
+import sys
 
 from rig import ROOT
 
@@ -33,3 +34,12 @@ def test_compile_commands_compile(tmp_path):
     assert {"common/version.c", "runtime/train/coll/agree_test.c"} <= rows.keys() and len(rows) > 700
     row = rows["common/version.c"]
     subprocess.run([*shlex.split(row["command"]), "-fsyntax-only"], cwd=row["directory"], check=True, timeout=60)
+
+
+def test_programs_of_nightly_start():
+    """Those that only `make nightly` and `make bench` run: a module that moved was first missed after a day."""
+    called = {script for p in PARTS for script in re.findall(r"\b(?:tests/chaos/\w+\.py|bench/run)\b", p.read_text())}
+    assert len(called) > 3
+    for script in sorted(called):
+        result = subprocess.run([sys.executable, script, "--help"], cwd=ROOT, capture_output=True, text=True, timeout=60)
+        assert (result.returncode, result.stderr) == (0, ""), script
