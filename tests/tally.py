@@ -76,19 +76,26 @@ def took(kind, name, seconds, cpu=0.0, began=0.0):
             f.write(f"{kind}\t{name}\t{began:.1f}\t{seconds:.1f}\t{cpu:.1f}\n")
 
 
+def idle():
+    """Seconds that this machine's processors, together, have had nothing to do."""
+    words = pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()
+    return sum(map(int, words[4:6])) / os.sysconf("SC_CLK_TCK")                # idle, and waiting for a disk
+
+
 def times():
     """What `took` gathered, for people: the parts in the order of their beginning, then what took longest in them."""
     rows = [line.split("\t") for line in pathlib.Path(os.environ[TIMES]).read_text().splitlines()]
     parts = sorted((float(began), float(seconds), float(cpu), name) for kind, name, began, seconds, cpu in rows if kind == "part")
     if parts:
-        say("minutes, from their beginning to their end, and of processors; those of a second column ran beside the first:")
+        say("minutes, from their beginning to their end, and of processors; those of other columns ran beside the first:")
     for began, seconds, cpu, name in parts:
         name, lane = name.rsplit(" ", 1)
         say(f"  {'':{36 * int(lane)}}{name:14}{began / 60:5.1f} - {(began + seconds) / 60:4.1f} {cpu / 60:6.1f}")
     if parts:
         had = os.cpu_count() * max(began + seconds for began, seconds, *_ in parts)
-        say(f"  processors were used for {sum(cpu for _, _, cpu, _ in parts) / 60:.1f} of {had / 60:.1f} minutes")
-    longest = sorted(((float(seconds), float(cpu), kind, name) for kind, name, _, seconds, cpu in rows if kind != "part"), reverse=True)
+        say(f"  processors were used for {sum(cpu for _, _, cpu, _ in parts) / 60:.1f} of {had / 60:.1f} minutes"
+            + "".join(f", and idle for {float(seconds) / 60:.1f}" for kind, _, _, seconds, _ in rows if kind == "idle"))
+    longest = sorted(((float(seconds), float(cpu), kind, name) for kind, name, _, seconds, cpu in rows if kind not in ("part", "idle")), reverse=True)
     if longest:
         say("what took longest, in seconds, and of processors:")
     for seconds, cpu, kind, name in longest[:SLOWEST]:

@@ -114,7 +114,8 @@ loader.exec_module(run)
 class Pytest:
     returncode = 1
     def __init__(self, command, **k):
-        print("pytest:", k["env"].get("APISERVER_VERSION"), k["env"].get("PADDLE_BIN"), *(w for w in command if "::" in str(w)))
+        # As one write: two kinds of e2e print side by side.
+        run.say(" ".join(map(str, ["pytest:", k["env"].get("APISERVER_VERSION"), k["env"].get("PADDLE_BIN"), *(w for w in command if "::" in str(w))])))
         report = next(w for w in command if str(w).startswith("--junitxml=")).partition("=")[2]
         pathlib.Path(report).write_text('<r><testcase classname="tests.paddle.test_servers" name="test_it" time="1"><failure/></testcase></r>')
     def wait(self):
