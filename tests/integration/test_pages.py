@@ -1,6 +1,7 @@
 """The gates of tools/check on pages find what is wrong: tools/pages."""
 import os
 import subprocess
+import sys
 
 import pytest
 
@@ -47,6 +48,40 @@ def test_what_is_wrong_is_named(checkout, name, text, finding):
     code, out = links(checkout)
     assert code == 1 and finding in out, out
     assert len(out.splitlines()) == 1, out
+
+
+def restamp(root, *words):
+    """tools/pages of that checkout, where no page is looked for in it."""
+    (root / ".git/pages").write_text((ROOT / "tools/pages").read_text())
+    p = subprocess.run([sys.executable, root / ".git/pages", *words], capture_output=True, text=True, timeout=60)
+    return p.returncode, p.stdout + p.stderr
+
+
+def test_translation_follows_its_original(checkout):
+    original, translated = checkout / "docs/a.md", checkout / "docs/zh/a.md"
+    text = original.read_text() + "\n`--all`\n"
+    original.write_text(text)
+    translated.parent.mkdir()
+    translated.write_text("# 甲\n\n第二部分\n")
+    code, out = links(checkout)
+    assert code == 1 and "docs/zh/a.md: expected a line '<!-- translates PAGE VERSION -->' with a page that exists" in out
+    translated.write_text("# 甲\n\n<!-- translates docs/a.md 0 -->\n\n`--all`\n\n    [no](link)\n")
+    code, out = links(checkout)
+    assert code == 1 and "docs/zh/a.md: docs/a.md has changed since" in out and len(out.splitlines()) == 1, out
+    assert restamp(checkout, "translated", "docs/zh/a.md") == (0, "")
+    assert links(checkout) == (0, "")
+
+    original.write_text(text + "\n`--any`\n\n    make\n")
+    code, out = links(checkout)
+    assert code == 1 and len(out.splitlines()) == 3, out
+    assert "docs/zh/a.md: lacks --any of docs/a.md" in out and "docs/zh/a.md: commands differ from those of docs/a.md: 'no more', expected '    make'" in out
+    original.write_text(text + "\nmore\n")
+    assert restamp(checkout, "outdated") == (0, "")
+    assert "[英文页面](../a.md)" in translated.read_text().splitlines()[2]
+    assert links(checkout) == (0, "")
+    assert restamp(checkout, "translated", "docs/zh/a.md") == (0, "")
+    assert "英文页面" not in translated.read_text() and links(checkout) == (0, "")
+    assert restamp(checkout, "translated", "docs/a.md") == (1, "docs/a.md is no translation\n")
 
 
 @pytest.mark.parametrize("text, code, finding", [
