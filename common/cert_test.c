@@ -8,7 +8,7 @@
 
 #include "common/mem.h"
 
-static void each_certificate_is_another_one(void **state) {
+static void self_signed_certificates_have_different_keys(void **state) {
     (void)state;
     struct co_err err = {0};
     char *cert[2] = {NULL, NULL};
@@ -28,7 +28,7 @@ static void each_certificate_is_another_one(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_certificate_is_another_one),
+        cmocka_unit_test(self_signed_certificates_have_different_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,7 @@ static void every_row_is_filled_and_named_once(void **state) {
     assert_int_equal(co_contract_find("PADDLE_NO_SUCH"), -1);
 }
 
-static void a_job_leaves_behind_what_belongs_to_it(void **state) {
+static void variables_of_a_job_are_recognized(void **state) {
     (void)state;
     assert_int_equal(co_contract_find("FLAGS_selected_gpus"), CO_VAR_SELECTED_GPUS);
     assert_int_equal(co_contract_find("FLAGS_selected_mlus"), CO_VAR_SELECTED_DEVICES);
@@ -41,7 +41,7 @@ static void count_link(void *arg, const char *name, const char *value) {
 }
 
 /* Blanks from files and Secrets; and what Kubernetes says of a Service named paddle-gloo. */
-static void values_are_read_without_what_is_not_theirs(void **state) {
+static void values_lose_blanks_and_service_links_are_ignored(void **state) {
     (void)state;
     static const struct {
         const char *name, *value, *read;
@@ -178,10 +178,10 @@ static void the_reference_page_names_every_variable_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_are_read_without_what_is_not_theirs),
+        cmocka_unit_test(values_lose_blanks_and_service_links_are_ignored),
         cmocka_unit_test(a_variable_that_is_empty_is_not_set),
         cmocka_unit_test(every_row_is_filled_and_named_once),
-        cmocka_unit_test(a_job_leaves_behind_what_belongs_to_it),
+        cmocka_unit_test(variables_of_a_job_are_recognized),
         cmocka_unit_test(values_are_judged_by_their_row),
         cmocka_unit_test(long_elements_are_refused),
         cmocka_unit_test(the_reference_page_names_every_variable_once),

@@ -16,7 +16,7 @@ static void known_values(void **state) {
     assert_int_equal(co_crc(CO_CRC32, 0, NULL, 0), 0);
 }
 
-static void pieces_are_the_whole(void **state) {
+static void crc_of_pieces_equals_crc_of_the_whole(void **state) {
     (void)state;
     unsigned char data[100];
     for (unsigned i = 0; i < sizeof(data); i++) {
@@ -32,7 +32,7 @@ static void pieces_are_the_whole(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_values),
-        cmocka_unit_test(pieces_are_the_whole),
+        cmocka_unit_test(crc_of_pieces_equals_crc_of_the_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

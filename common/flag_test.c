@@ -225,7 +225,7 @@ static void long_garbage_is_an_error_of_bounded_length(void **state) {
     assert_true(strlen(err.msg) < 200);
 }
 
-static void help_is_an_answer(void **state) {
+static void help_flags_return_canceled(void **state) {
     (void)state;
     static const char *const rows[] = {"-h", "--h", "-help", "--help", "--count 5 --help"};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
@@ -315,7 +315,7 @@ int main(void) {
         cmocka_unit_test(flags_end_at_two_dashes_one_dash_or_a_word),
         cmocka_unit_test(errors_name_flag_value_and_expectation),
         cmocka_unit_test(long_garbage_is_an_error_of_bounded_length),
-        cmocka_unit_test(help_is_an_answer),
+        cmocka_unit_test(help_flags_return_canceled),
         cmocka_unit_test(a_bad_default_is_our_own_error),
         cmocka_unit_test(names_are_refused_where_only_flags_are_allowed),
         cmocka_unit_test(help_lists_what_is_not_hidden_in_lines_that_fit),

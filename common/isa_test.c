@@ -76,7 +76,7 @@ static void unknown_isa_names_are_refused(void **state) {
     assert_int_equal(co_isa_check(NULL), 0);
 }
 
-static void a_limit_holds_until_it_is_taken_away(void **state) {
+static void an_isa_limit_holds_until_it_is_lifted(void **state) {
     (void)state;
     enum co_isa all = co_isa();
     co_isa_limit(CO_ISA_PLAIN);
@@ -90,7 +90,7 @@ int main(void) {
         cmocka_unit_test(the_isa_is_the_one_of_proc_cpuinfo),
         cmocka_unit_test(the_variable_only_lowers_the_isa),
         cmocka_unit_test(unknown_isa_names_are_refused),
-        cmocka_unit_test(a_limit_holds_until_it_is_taken_away),
+        cmocka_unit_test(an_isa_limit_holds_until_it_is_lifted),
     };
 
     name = co_contract[CO_VAR_MAX_CPU_ISA].name;

@@ -97,7 +97,7 @@ static void files_that_cannot_be_read_are_named(void **state) {
     }
 }
 
-static void cores_are_those_that_it_may_run_on(void **state) {
+static void cores_are_those_of_the_affinity_mask(void **state) {
     (void)state;
     cpu_set_t before, one;
     assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
@@ -112,7 +112,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(limits_are_those_of_the_container),
         cmocka_unit_test(files_that_cannot_be_read_are_named),
-        cmocka_unit_test(cores_are_those_that_it_may_run_on),
+        cmocka_unit_test(cores_are_those_of_the_affinity_mask),
     };
     return cmocka_run_group_tests_name("limits", tests, NULL, NULL);
 }

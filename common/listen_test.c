@@ -52,7 +52,7 @@ static bool has_ipv6(void) {
     return fd >= 0 && bind(fd, (const struct sockaddr *)&a, sizeof(a)) == 0;
 }
 
-static void it_listens_at_the_given_address(void **state) {
+static void a_listener_has_the_families_of_its_address(void **state) {
     (void)state;
     static const struct {
         const char *addr;
@@ -174,7 +174,7 @@ static void the_process_that_holds_a_port_is_searched_only_on_request(void **sta
     assert_true(opened > 0);
 }
 
-static void who_has_a_port_is_named(void **state) {
+static void the_process_that_has_a_port_is_named(void **state) {
     (void)state;
     char self[80], want[160], addr[64];
     FILE *f = fopen("/proc/self/comm", "re");
@@ -251,11 +251,11 @@ static void the_listening_socket_is_nonblocking_and_cloexec(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_listens_at_the_given_address),
+        cmocka_unit_test(a_listener_has_the_families_of_its_address),
         cmocka_unit_test(errors_name_the_address_that_cannot_be_listened_on),
         cmocka_unit_test(the_process_that_holds_a_port_is_searched_only_on_request),
         cmocka_unit_test(an_address_is_local_also_when_it_has_no_port_left),
-        cmocka_unit_test(who_has_a_port_is_named),
+        cmocka_unit_test(the_process_that_has_a_port_is_named),
         cmocka_unit_test(a_port_that_is_free_again_is_taken),
         cmocka_unit_test(the_listening_socket_is_nonblocking_and_cloexec),
     };

@@ -32,7 +32,7 @@ static void a_message_is_one_line_of_pairs(void **state) {
     assert_string_equal(line(), "level=warn msg=plain\n");
 }
 
-static void what_could_break_the_line_is_quoted(void **state) {
+static void values_that_would_break_a_line_are_quoted(void **state) {
     (void)state;
     static const struct {
         const char *value, *text;
@@ -141,7 +141,7 @@ static void lines_of_threads_do_not_mix(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         T(a_message_is_one_line_of_pairs),
-        T(what_could_break_the_line_is_quoted),
+        T(values_that_would_break_a_line_are_quoted),
         T(levels_above_the_set_one_are_silent),
         T(logfmt_lines_are_cut_at_their_maximum),
         T(levels_are_parsed_by_name),

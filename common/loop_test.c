@@ -385,7 +385,7 @@ static void count_events(void *arg, int events) {
     }
 }
 
-static void error_on_a_descriptor_is_both_and_stays_armed(void **state) {
+static void a_descriptor_error_reports_in_and_out_and_stays_armed(void **state) {
     struct trace *tr = *state;
     int fds[2];
     assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
@@ -498,7 +498,7 @@ int main(void) {
         T(posts_from_threads_all_run_in_the_order_of_each),
         T(poll_sees_bytes_then_the_end_and_may_be_freed_inside),
         T(a_thread_that_polls_by_itself_serves_the_loop),
-        T(error_on_a_descriptor_is_both_and_stays_armed),
+        T(a_descriptor_error_reports_in_and_out_and_stays_armed),
         T(descriptor_may_be_watched_again_after_free),
         T(bad_descriptor_is_refused_by_number),
         T(signals_arrive_on_the_loop_and_the_old_handler_returns),

@@ -42,7 +42,7 @@ static char *print(void (*printer)(FILE *out, const struct co_manual *of)) {
     return out;
 }
 
-static void printers_say_what_help_says(void **state) {
+static void manual_pages_print_what_help_prints(void **state) {
     (void)state;
     static const struct {
         void (*printer)(FILE *out, const struct co_manual *of);
@@ -82,6 +82,6 @@ static void printers_say_what_help_says(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(printers_say_what_help_says)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(manual_pages_print_what_help_prints)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -142,7 +142,7 @@ static void plain_text_is_not_on_the_wire(void **state) {
 
 /* Every byte of a record but the first three: type and version outside mean nothing in TLS 1.3, the
  * type that counts is inside. */
-static void a_byte_that_was_changed_ends_it(void **state) {
+static void a_changed_byte_ends_the_connection(void **state) {
     (void)state;
     for (size_t at = 3; at < 60; at++) {
         struct pair p;
@@ -169,7 +169,7 @@ static void a_byte_that_was_changed_ends_it(void **state) {
 }
 
 /* Nor does one come twice, or before another. */
-static void records_have_their_order(void **state) {
+static void repeated_or_reordered_records_end_the_connection(void **state) {
     struct pair *p = *state;
     CO_AUTOBUF struct co_buf got = CO_BUF(1 << 20);
     assert_int_equal(0, co_tls_write(p->end[DIALS], "one", 3, NULL));
@@ -260,8 +260,8 @@ int main(void) {
         T(bytes_of_any_number_come_through_both_ways),
         T(bytes_come_byte_by_byte),
         T(plain_text_is_not_on_the_wire),
-        cmocka_unit_test(a_byte_that_was_changed_ends_it),
-        T(records_have_their_order),
+        cmocka_unit_test(a_changed_byte_ends_the_connection),
+        T(repeated_or_reordered_records_end_the_connection),
         T(an_end_is_reported),
         cmocka_unit_test(another_key_is_refused_by_both),
         cmocka_unit_test(a_peer_that_closes_or_sends_no_tls_is_refused),

@@ -11,7 +11,7 @@
 
 #include "common/mem.h"
 
-static void characters_have_their_length_and_others_none(void **state) {
+static void utf8_characters_have_lengths_and_invalid_bytes_none(void **state) {
     (void)state;
     static const struct {
         const char *s;
@@ -43,7 +43,7 @@ static void characters_have_their_length_and_others_none(void **state) {
     }
 }
 
-static void a_text_is_characters_or_it_is_not(void **state) {
+static void invalid_utf8_is_detected(void **state) {
     (void)state;
     static const char *const good[] = {"", "a", "\xe2\x82\xac/\xf0\x9f\x98\x80z"};
     static const char *const bad[] = {"\xff", "a\xe2\x82", "\xe2\x82/", "ok\xc0\x80"};
@@ -86,8 +86,8 @@ static void a_text_is_cut_between_characters(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(characters_have_their_length_and_others_none),
-        cmocka_unit_test(a_text_is_characters_or_it_is_not),
+        cmocka_unit_test(utf8_characters_have_lengths_and_invalid_bytes_none),
+        cmocka_unit_test(invalid_utf8_is_detected),
         cmocka_unit_test(a_cut_last_character_is_trimmed),
         cmocka_unit_test(a_text_is_cut_between_characters),
     };

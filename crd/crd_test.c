@@ -322,7 +322,7 @@ static void links_of_the_page_lead_to_one_place(void **state) {
     assert_true(links > 10);
 }
 
-static void a_path_has_one_line(void **state) {
+static void each_path_is_printed_once(void **state) {
     CO_AUTOFREE char *paths = printed(crd_print_paths);
 
     (void)state;
@@ -361,7 +361,7 @@ static void check_bounds(const struct crd_field *field, bool in_list) {
     }
 }
 
-static void what_a_rule_or_a_merge_relies_on_is_there(void **state) {
+static void schema_rules_and_merge_keys_have_bounds_and_required_fields(void **state) {
     (void)state;
     check_bounds(&crd_job, false);
 }
@@ -459,8 +459,8 @@ int main(void) {
         cmocka_unit_test(references_are_not_looked_at),
         cmocka_unit_test(rows_of_the_page_have_the_columns_of_their_head),
         cmocka_unit_test(links_of_the_page_lead_to_one_place),
-        cmocka_unit_test(a_path_has_one_line),
-        cmocka_unit_test(what_a_rule_or_a_merge_relies_on_is_there),
+        cmocka_unit_test(each_path_is_printed_once),
+        cmocka_unit_test(schema_rules_and_merge_keys_have_bounds_and_required_fields),
         cmocka_unit_test(verbs_are_kubernetes_own_sorted_and_once),
         cmocka_unit_test(a_gang_has_its_rights_and_other_words_have_none),
     };

@@ -175,7 +175,7 @@ static void a_name_that_kubernetes_would_drop_is_found(void **state) {
     }
 }
 
-static void what_is_said_is_bounded(void **state) {
+static void reports_of_unknown_fields_are_bounded(void **state) {
     (void)state;
     CO_AUTOBUF struct co_buf said = CO_BUF(1 << 14);
     CO_AUTOJSON json_t *spec = json_object();
@@ -197,7 +197,7 @@ int main(void) {
         cmocka_unit_test(a_field_that_no_row_has_is_found),
         cmocka_unit_test(a_value_of_another_type_is_found),
         cmocka_unit_test(a_name_that_kubernetes_would_drop_is_found),
-        cmocka_unit_test(what_is_said_is_bounded),
+        cmocka_unit_test(reports_of_unknown_fields_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

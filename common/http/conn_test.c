@@ -204,7 +204,7 @@ static void the_send_queue_of_a_connection_is_bounded(void **state) {
 }
 
 /* Also from the callback that says it is up: what follows there must not touch the socket. */
-static void too_much_may_be_sent_when_it_comes_up(void **state) {
+static void a_full_send_queue_in_the_up_callback_ends_the_connection(void **state) {
     struct world *w = *state;
     CO_AUTOCLOSE int listening = -1;
     assert_int_equal(co_listen("127.0.0.1:0", &listening, NULL), 0);
@@ -249,7 +249,7 @@ static struct co_httpd *serve(struct world *w) {
     return h;
 }
 
-static void a_server_is_believed_by_its_certificate(void **state) {
+static void a_server_certificate_is_verified_by_ca_and_name(void **state) {
     struct world *w = *state;
     static const struct {
         const char *what, *host;
@@ -277,7 +277,7 @@ static void a_server_is_believed_by_its_certificate(void **state) {
     co_httpd_close(h);
 }
 
-static void a_server_without_tls_is_no_server_with_it(void **state) {
+static void a_tls_connection_to_a_plain_server_fails(void **state) {
     struct world *w = *state;
     struct co_httpd *h = serve(w), *plain = NULL;
     assert_int_equal(co_httpd_open(w->loop, "127.0.0.1:0", routes, CO_ARRAY_LEN(routes), NULL, NULL,
@@ -293,7 +293,7 @@ static void a_server_without_tls_is_no_server_with_it(void **state) {
     co_httpd_close(h);
 }
 
-static void files_that_are_none_are_named(void **state) {
+static void errors_name_missing_tls_files(void **state) {
     struct world *w = *state;
     struct co_httpd *h = serve(w);
     static const struct {
@@ -325,10 +325,10 @@ int main(void) {
         T(all_addresses_of_a_name_are_tried),
         T(a_connection_may_be_closed_in_every_state),
         T(the_send_queue_of_a_connection_is_bounded),
-        T(too_much_may_be_sent_when_it_comes_up),
-        T(a_server_is_believed_by_its_certificate),
-        T(a_server_without_tls_is_no_server_with_it),
-        T(files_that_are_none_are_named),
+        T(a_full_send_queue_in_the_up_callback_ends_the_connection),
+        T(a_server_certificate_is_verified_by_ca_and_name),
+        T(a_tls_connection_to_a_plain_server_fails),
+        T(errors_name_missing_tls_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -97,7 +97,7 @@ static void check(const struct row *row, size_t step) {
     co_http_answer_done(&a);
 }
 
-static void answers(void **state) {
+static void answers_are_parsed_from_chunks_of_any_size(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         for (size_t step = 0; step < 8; step++) {
@@ -129,7 +129,7 @@ static void headers_have_a_bound(void **state) {
 }
 
 /* By any case of its name, cut to fit; those whose names only begin so are others. */
-static void a_wanted_header(void **state) {
+static void the_wanted_header_is_found_in_any_case(void **state) {
     (void)state;
     static const struct {
         const char *line, *wanted;
@@ -160,7 +160,8 @@ static void a_wanted_header(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(answers),
-        cmocka_unit_test(headers_have_a_bound), cmocka_unit_test(a_wanted_header)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(answers_are_parsed_from_chunks_of_any_size),
+        cmocka_unit_test(headers_have_a_bound),
+        cmocka_unit_test(the_wanted_header_is_found_in_any_case)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,7 +86,7 @@ static void requests_that_wait_keep_their_places(void **state) {
 }
 
 /* However much of it comes. */
-static void a_first_request_has_little_time(void **state) {
+static void a_slow_first_request_ends_its_connection(void **state) {
     struct httpd_world *w = *state;
     enum { HALF_S = 900 };
     static const struct co_httpd_options hasty = {
@@ -117,7 +117,7 @@ int main(void) {
         T(silent_connections_make_room),
         T(connections_of_one_address_never_evict_those_of_another),
         T(requests_that_wait_keep_their_places),
-        T(a_first_request_has_little_time),
+        T(a_slow_first_request_ends_its_connection),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

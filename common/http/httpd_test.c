@@ -159,7 +159,7 @@ static void a_deferred_request_times_out(void **state) {
     assert_int_equal(w->closes, 0);
 }
 
-static void a_client_that_goes_away_is_noticed(void **state) {
+static void a_client_that_disconnects_cancels_its_deferred_request(void **state) {
     struct httpd_world *w = *state;
     for (int i = 0; i < 3; i++) {
         int fd = start_later(w);
@@ -235,7 +235,7 @@ static void a_pipelined_request_waits_for_the_deferred_one(void **state) {
     close(fd);
 }
 
-static void closing_ends_what_is_deferred_and_sends_what_was_answered(void **state) {
+static void closing_drops_deferred_requests_and_sends_finished_answers(void **state) {
     struct httpd_world *w = *state;
     int waiting = start_later(w), answered = start_later(w);
     co_http_replyf(w->kept[1], 200, "last words\n");
@@ -346,10 +346,10 @@ int main(void) {
         T(an_idle_connection_is_closed),
         T(a_deferred_request_is_answered_later),
         T(a_deferred_request_times_out),
-        T(a_client_that_goes_away_is_noticed),
+        T(a_client_that_disconnects_cancels_its_deferred_request),
         T(a_connection_that_ends_without_a_request_is_reported),
         T(a_pipelined_request_waits_for_the_deferred_one),
-        T(closing_ends_what_is_deferred_and_sends_what_was_answered),
+        T(closing_drops_deferred_requests_and_sends_finished_answers),
         T(closing_from_a_handler_is_safe),
         T(thousands_of_deferred_requests_are_answered),
         T(a_peer_is_named_by_its_own_family),

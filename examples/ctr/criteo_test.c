@@ -159,7 +159,7 @@ static void malformed_lines_say_why(void **state) {
     }
 }
 
-static void blanks_change_nothing(void **state) {
+static void blanks_around_fields_are_ignored(void **state) {
     static const char *const lines[] = {"1" NUMBERS NAMES, "1" NUMBERS NAMES "\r",
         "1" NUMBERS NAMES "  \r", " 1 \t 1 \t2 \t3\t4\t5\t6\t7\t8\t9\t10\t11\t12\t13" NAMES " ",
         "1.0" NUMBERS NAMES};
@@ -430,7 +430,7 @@ static void csv_is_cut_where_its_header_is(void **state) {
     }
 }
 
-static void headers_that_do_not_fit(void **state) {
+static void csv_headers_that_do_not_fit_are_refused(void **state) {
     static const struct {
         struct ctr_columns columns;
         const char *header, *error;
@@ -498,14 +498,14 @@ int main(void) {
         cmocka_unit_test(empty_features),
         cmocka_unit_test(numbers_in_other_forms),
         cmocka_unit_test(malformed_lines_say_why),
-        cmocka_unit_test(blanks_change_nothing),
+        cmocka_unit_test(blanks_around_fields_are_ignored),
         cmocka_unit_test(a_line_without_label),
         cmocka_unit_test(a_slot_that_the_model_lacks_is_named),
         cmocka_unit_test(slots_with_several_values),
         cmocka_unit_test(csv_with_criteos_names),
         cmocka_unit_test(csv_columns_may_have_any_names),
         cmocka_unit_test(csv_is_cut_where_its_header_is),
-        cmocka_unit_test(headers_that_do_not_fit),
+        cmocka_unit_test(csv_headers_that_do_not_fit_are_refused),
         cmocka_unit_test(the_documented_formats),
         cmocka_unit_test(a_nul_inside_a_number_is_malformed),
         cmocka_unit_test(ids_spread_evenly),

@@ -284,7 +284,7 @@ static void errors_name_missing_files(void **state) {
 }
 
 /* To predict, each line has its place: a sample, without label, too, or a mark. */
-static void each_line_has_a_place_to_predict(void **state) {
+static void a_prediction_reader_returns_every_line_in_order(void **state) {
     static const struct {
         const char *line;
         bool bad, labelled;
@@ -430,7 +430,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(malformed_lines_are_counted_and_named, setup, teardown),
         cmocka_unit_test_setup_teardown(overlong_lines_are_skipped, setup, teardown),
         cmocka_unit_test_setup_teardown(errors_name_missing_files, setup, teardown),
-        cmocka_unit_test_setup_teardown(each_line_has_a_place_to_predict, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_prediction_reader_returns_every_line_in_order, setup, teardown),
         cmocka_unit_test_setup_teardown(
             data_without_a_usable_line_is_known_before, setup, teardown),
         cmocka_unit_test_setup_teardown(

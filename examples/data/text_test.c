@@ -111,7 +111,7 @@ static void a_tally_names_the_first_and_counts_kinds(void **state) {
 }
 
 /* A folder that is there or can be made; nothing is left behind. */
-static void where_a_result_can_be_written(void **state) {
+static void paths_of_results_are_checked_before_training(void **state) {
     static const struct {
         const char *below;
         const char *error; /* NULL: it can */
@@ -146,7 +146,7 @@ static void where_a_result_can_be_written(void **state) {
 }
 
 /* --local: nobody else takes part, and how to train stays as it was said. */
-static void a_job_is_forgotten(void **state) {
+static void local_mode_unsets_variables_of_the_job(void **state) {
     static const struct {
         const char *name;
         bool stays;
@@ -175,8 +175,8 @@ int main(void) {
         cmocka_unit_test(the_usual_words_for_missing_values_are_known),
         cmocka_unit_test(words),
         cmocka_unit_test(a_tally_names_the_first_and_counts_kinds),
-        cmocka_unit_test(where_a_result_can_be_written),
-        cmocka_unit_test(a_job_is_forgotten),
+        cmocka_unit_test(paths_of_results_are_checked_before_training),
+        cmocka_unit_test(local_mode_unsets_variables_of_the_job),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,7 +78,7 @@ static void distributions(void **state) {
     assert_true(m.low >= -1.0 && m.low < -0.98 && m.high <= 1.0 && m.high > 0.98);
 }
 
-static void below_is_even(void **state) {
+static void rng_below_is_uniform(void **state) {
     size_t seen[7] = {0};
     struct nn_rng r;
 
@@ -97,7 +97,7 @@ int main(void) {
         cmocka_unit_test(streams_are_reproducible_and_differ),
         cmocka_unit_test(known_numbers),
         cmocka_unit_test(distributions),
-        cmocka_unit_test(below_is_even),
+        cmocka_unit_test(rng_below_is_uniform),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -69,7 +69,7 @@ static void a_library_is_read(void **state) {
     tk_dir_remove(&dir);
 }
 
-static void what_is_no_such_file_is_refused(void **state) {
+static void malformed_movielens_files_are_refused(void **state) {
     static const char *const rows[][3] = {
         {"1::F::1::10\n", "", "users.dat:1: expected UserID::Gender::Age::Occupation::Zip-code"},
         {"1::F::2::10::0\n", "", ":1: expected M or F, and an age of 1, 18"},
@@ -98,7 +98,7 @@ static void what_is_no_such_file_is_refused(void **state) {
     tk_dir_remove(&dir);
 }
 
-static void ratings_of_nobody_are_refused(void **state) {
+static void ratings_of_unknown_users_and_movies_are_refused(void **state) {
     static const char *const rows[][2] = {
         {"1::1::4", "f:7: expected UserID::MovieID::Rating::Timestamp"},
         {"1::1::6::0", "a rating up to 5"},
@@ -176,8 +176,8 @@ static void blank_lines_are_no_ratings(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_library_is_read),
-        cmocka_unit_test(what_is_no_such_file_is_refused),
-        cmocka_unit_test(ratings_of_nobody_are_refused),
+        cmocka_unit_test(malformed_movielens_files_are_refused),
+        cmocka_unit_test(ratings_of_unknown_users_and_movies_are_refused),
         cmocka_unit_test(ratings_are_split),
         cmocka_unit_test(blank_lines_are_no_ratings),
     };

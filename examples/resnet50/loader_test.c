@@ -179,7 +179,7 @@ static struct run run_make(struct rn_loader *l, size_t n, size_t first, uint32_t
     return r;
 }
 
-static void threads_do_not_show_in_what_comes_out(void **state) {
+static void batches_do_not_depend_on_the_number_of_threads(void **state) {
     struct fixture *f = *state;
     struct rn_flowers *flowers = flowers_open(f->dir.path, "train");
     struct rn_loader *one = loader_new(flowers, 1, true), *four = loader_new(flowers, 4, true);
@@ -227,7 +227,7 @@ static void a_bad_image_is_replaced_and_counted(void **state) {
     rn_flowers_close(flowers);
 }
 
-static void a_bad_image_fails_where_it_should(void **state) {
+static void a_bad_image_fails_its_own_batch(void **state) {
     struct fixture *f = *state;
     struct rn_flowers *flowers = flowers_open(f->dir.path, "train");
     struct rn_loader *l = loader_new(flowers, 2, true);
@@ -263,9 +263,9 @@ int main(void) {
         TEST(a_list_may_be_text),
         TEST(a_wrong_list_names_its_line),
         TEST(more_classes_than_expected_are_refused),
-        TEST(threads_do_not_show_in_what_comes_out),
+        TEST(batches_do_not_depend_on_the_number_of_threads),
         TEST(a_bad_image_is_replaced_and_counted),
-        TEST(a_bad_image_fails_where_it_should),
+        TEST(a_bad_image_fails_its_own_batch),
         TEST(a_loader_may_be_freed_in_the_middle_of_an_epoch),
     };
 

@@ -46,7 +46,7 @@ static void files_of_others_are_read(void **state) {
     }
 }
 
-static void what_is_written_is_read(void **state) {
+static void written_arrays_are_read_back(void **state) {
     const uint32_t a[] = {1, 2, 3}, b[] = {65535};
     const struct rn_mat_array arrays[] = {{"trnid", a, 3}, {"a_longer_name", b, 1}, {"none", a, 0}};
     char path[] = "/tmp/rn_mat_test.XXXXXX";
@@ -108,7 +108,7 @@ static void an_array_that_is_not_there_is_named(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_of_others_are_read),
-        cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(written_arrays_are_read_back),
         cmocka_unit_test(damaged_files_are_refused),
         cmocka_unit_test(an_array_that_is_not_there_is_named),
     };

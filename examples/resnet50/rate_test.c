@@ -93,7 +93,7 @@ static void boundaries_are_checked(void **state) {
     }
 }
 
-static void no_other_schedule(void **state) {
+static void unknown_schedules_are_refused(void **state) {
     struct rn_rate r = {0};
     struct co_err err = {0};
 
@@ -107,7 +107,7 @@ int main(void) {
         cmocka_unit_test(rates_by_steps),
         cmocka_unit_test(a_cosine_ends_with_the_training),
         cmocka_unit_test(boundaries_are_checked),
-        cmocka_unit_test(no_other_schedule),
+        cmocka_unit_test(unknown_schedules_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

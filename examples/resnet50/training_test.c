@@ -97,11 +97,11 @@ static void learns(struct fixture *f) {
     assert_true(l.top1 >= 14);
 }
 
-static void it_learns_what_was_planted(void **state) {
+static void training_learns_the_planted_classes(void **state) {
     learns(*state);
 }
 
-static void it_learns_in_bf16(void **state) {
+static void training_in_bf16_learns(void **state) {
     struct fixture *f = *state;
 
     if (rn_plan_supported(RN_BF16, NULL) == CO_UNSUPPORTED) {
@@ -523,8 +523,8 @@ int main(void) {
         TEST(the_rate_falls_with_the_epoch),
     };
     const struct CMUnitTest alone[] = {
-        TEST(it_learns_what_was_planted),
-        TEST(it_learns_in_bf16),
+        TEST(training_learns_the_planted_classes),
+        TEST(training_in_bf16_learns),
         TEST(a_training_that_diverges_ends_and_leaves_no_checkpoint),
         TEST(resuming_gives_the_same_bits),
         TEST(a_torn_checkpoint_is_passed_over),

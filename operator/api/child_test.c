@@ -214,7 +214,7 @@ static void a_usual_pod_takes_a_quarter_of_a_kibibyte(void **state) {
     free(pod);
 }
 
-static void a_version_alone_is_no_difference(void **state) {
+static void pods_that_differ_only_in_resource_version_are_equal(void **state) {
     (void)state;
     struct api_pod *a = pod_of("{'metadata':{'name':'a','resourceVersion':'1'}}");
     struct api_pod *b = pod_of("{'metadata':{'name':'a','resourceVersion':'2'}}");
@@ -276,7 +276,7 @@ int main(void) {
         cmocka_unit_test(container_states_become_one_cause),
         cmocka_unit_test(long_last_words_are_cut_at_a_character),
         cmocka_unit_test(a_usual_pod_takes_a_quarter_of_a_kibibyte),
-        cmocka_unit_test(a_version_alone_is_no_difference),
+        cmocka_unit_test(pods_that_differ_only_in_resource_version_are_equal),
         cmocka_unit_test(a_config_map_is_known_by_its_values),
         cmocka_unit_test(a_group_is_known_by_its_amounts),
     };

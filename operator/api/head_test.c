@@ -34,7 +34,7 @@ static const struct {
     {"[]", NULL},
 };
 
-static void rows_are_read(void **state) {
+static void job_metadata_is_read_or_refused(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOFREE char *text = co_xstrdup(rows[i].text);
@@ -60,6 +60,6 @@ static void rows_are_read(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_are_read)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(job_metadata_is_read_or_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

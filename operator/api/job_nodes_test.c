@@ -83,7 +83,7 @@ static void a_status_without_an_end_is_refused(void **state) {
     assert_int_equal(read_job(obj, 8 << 20, &job, &err), CO_INVALID);
 }
 
-static void what_is_no_job_is_refused(void **state) {
+static void objects_that_are_no_job_are_refused(void **state) {
     (void)state;
     static const char *const rows[] = {"[]", "{}", "{'metadata':[]}", "{'metadata':{'name':''}}"};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
@@ -99,7 +99,7 @@ int main(void) {
         cmocka_unit_test(a_job_above_the_limit_is_read_without_its_large_fields),
         cmocka_unit_test(the_memory_of_a_job_above_the_limit_is_bounded),
         cmocka_unit_test(a_status_without_an_end_is_refused),
-        cmocka_unit_test(what_is_no_job_is_refused),
+        cmocka_unit_test(objects_that_are_no_job_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

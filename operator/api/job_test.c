@@ -51,7 +51,7 @@ static void a_job_is_decoded(void **state) {
     api_job_free(job);
 }
 
-static void a_word_that_means_nothing_is_named(void **state) {
+static void an_unknown_enum_value_is_named_with_the_expected_ones(void **state) {
     (void)state;
     static const struct {
         enum api_word_field field;
@@ -253,7 +253,7 @@ static void peer_auth_is_decoded(void **state) {
     }
 }
 
-static void what_is_no_job_is_refused(void **state) {
+static void objects_that_are_no_job_are_refused(void **state) {
     (void)state;
     static const char *const texts[] = {"[]", "{}", "{'metadata':{}}", "{'metadata':{'name':7}}"};
     for (size_t i = 0; i < CO_ARRAY_LEN(texts); i++) {
@@ -396,12 +396,12 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_is_decoded),
         cmocka_unit_test(the_run_policy_is_decoded),
-        cmocka_unit_test(a_word_that_means_nothing_is_named),
+        cmocka_unit_test(an_unknown_enum_value_is_named_with_the_expected_ones),
         cmocka_unit_test(messages_about_long_enum_values_are_bounded),
         cmocka_unit_test(exit_codes_are_numbers_and_ranges),
         cmocka_unit_test(enum_values_decode_as_upstream_reads_them),
         cmocka_unit_test(peer_auth_is_decoded),
-        cmocka_unit_test(what_is_no_job_is_refused),
+        cmocka_unit_test(objects_that_are_no_job_are_refused),
         cmocka_unit_test(problems_name_the_field_and_what_to_do),
         cmocka_unit_test(all_problems_are_found_and_files_are_held_to_kind_and_version),
         cmocka_unit_test(pod_names_are_formatted_and_parsed_back),

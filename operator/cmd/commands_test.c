@@ -383,7 +383,7 @@ static void render_prints_the_same_again(void **state) {
     assert_string_equal(one.data, two.data);
 }
 
-static void render_keeps_what_the_job_says_of_itself(void **state) {
+static void render_keeps_namespace_and_uid_of_the_job(void **state) {
     (void)state;
     CO_AUTOBUF struct co_buf out = CO_BUF(TEXT_MAX);
     const char *words[] = {"render", "-", NULL};
@@ -481,7 +481,7 @@ int main(void) {
         cmocka_unit_test(validate_names_file_and_line),
         cmocka_unit_test(render_prints_what_a_cluster_would_hold),
         cmocka_unit_test(render_prints_the_same_again),
-        cmocka_unit_test(render_keeps_what_the_job_says_of_itself),
+        cmocka_unit_test(render_keeps_namespace_and_uid_of_the_job),
         cmocka_unit_test(a_directory_is_its_job_files_in_order),
         cmocka_unit_test(standard_input_is_read_to_its_end),
     };

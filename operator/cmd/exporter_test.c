@@ -38,7 +38,7 @@ static int try_open(const char *addr, bool secure, const char *cert_dir, char **
     return r;
 }
 
-static void an_address_that_is_none_is_named(void **state) {
+static void an_invalid_address_is_named(void **state) {
     (void)state;
     CO_AUTOFREE char *text = NULL;
     assert_int_equal(try_open("127.0.0.1:0", false, "", &text), 0);
@@ -48,7 +48,7 @@ static void an_address_that_is_none_is_named(void **state) {
 }
 
 /* A wrong folder ends the start; to continue with another certificate would go unnoticed. */
-static void a_certificate_is_read_or_said_to_be_missing(void **state) {
+static void a_certificate_is_read_or_its_absence_is_named(void **state) {
     (void)state;
     char dir[] = "/tmp/op-exporter-test-XXXXXX";
     assert_non_null(mkdtemp(dir));
@@ -79,8 +79,8 @@ static void a_certificate_is_read_or_said_to_be_missing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_address_that_is_none_is_named),
-        cmocka_unit_test(a_certificate_is_read_or_said_to_be_missing),
+        cmocka_unit_test(an_invalid_address_is_named),
+        cmocka_unit_test(a_certificate_is_read_or_its_absence_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

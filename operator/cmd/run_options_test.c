@@ -71,7 +71,7 @@ static void flags_become_settings(void **state) {
     assert_true(PARSED("--kube-api-content-type=application/json").json_only);
 }
 
-static void a_flag_of_before_is_forgotten(void **state) {
+static void flags_of_an_earlier_parse_are_reset(void **state) {
     (void)state;
     assert_true(PARSED("--services=all", "--namespace=a").settings.services_all);
     struct opc_options o = PARSED("--leader-elect");
@@ -182,7 +182,7 @@ static void the_lease_is_where_the_flag_says_or_the_pod_is(void **state) {
         co_err_text(&err), "--leader-elect outside a cluster needs --leader-elect-namespace");
 }
 
-static void pods_reach_the_gate_by_what_stays(void **state) {
+static void the_gate_address_prefers_the_service_over_the_pod_ip(void **state) {
     (void)state;
     static const struct {
         const char *flag, *host, *port, *ip, *addr;
@@ -213,7 +213,7 @@ static void pods_reach_the_gate_by_what_stays(void **state) {
 }
 
 /* Two containers of one pod are one after the other; two processes of one machine are not. */
-static void who_holds_the_lease_is_the_pod_or_the_process(void **state) {
+static void the_lease_identity_is_the_pod_or_the_process(void **state) {
     (void)state;
     static const struct {
         const char *name, *uid, *identity;
@@ -237,13 +237,13 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_those_of_the_reference),
         cmocka_unit_test(flags_become_settings),
-        cmocka_unit_test(a_flag_of_before_is_forgotten),
+        cmocka_unit_test(flags_of_an_earlier_parse_are_reset),
         cmocka_unit_test(either_flag_sets_the_log_format),
         cmocka_unit_test(wrong_flags_are_named_with_what_was_expected),
         cmocka_unit_test(shards_need_the_lease),
         cmocka_unit_test(the_lease_is_where_the_flag_says_or_the_pod_is),
-        cmocka_unit_test(pods_reach_the_gate_by_what_stays),
-        cmocka_unit_test(who_holds_the_lease_is_the_pod_or_the_process),
+        cmocka_unit_test(the_gate_address_prefers_the_service_over_the_pod_ip),
+        cmocka_unit_test(the_lease_identity_is_the_pod_or_the_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,7 +86,7 @@ static void succeeded_pods_are_kept_until_a_plan_has_counted_them(void **state) 
 }
 
 /* The lease holder dies before it has written what it saw. */
-static void a_standby_counts_what_the_leader_has_not(void **state) {
+static void a_new_leader_counts_pods_that_the_old_one_did_not(void **state) {
     const struct world *w = *state;
     struct ctl_controller *c = w->controller;
     struct ctl_entry *e = put_job(c, "u", "1");
@@ -269,7 +269,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(templates_are_read_for_the_next_reconcile, setup, teardown),
         cmocka_unit_test_setup_teardown(
             losing_the_lease_cancels_the_read_of_templates, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_standby_counts_what_the_leader_has_not, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_new_leader_counts_pods_that_the_old_one_did_not, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

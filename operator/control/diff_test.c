@@ -24,7 +24,7 @@ static const struct {
     {"null", "{\"phase\":\"Pending\"}", "{\"phase\":\"Pending\"}"},
 };
 
-static void smallest_patch(void **state) {
+static void the_merge_patch_is_minimal(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOJSON json_t *from = json_loads(rows[i].from, JSON_DECODE_ANY, NULL);
@@ -93,7 +93,7 @@ static void only_status_changes_that_nobody_waits_for_are_delayed(void **state) 
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(smallest_patch),
+        cmocka_unit_test(the_merge_patch_is_minimal),
         cmocka_unit_test(only_status_changes_that_nobody_waits_for_are_delayed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

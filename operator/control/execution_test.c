@@ -338,7 +338,7 @@ static void a_status_that_is_not_found_is_tried_again(void **state) {
 
 /* The write gets no answer.  What the job's next version has decides what is reported, and nothing
  * is reported twice. */
-static void the_end_is_reported_also_if_its_write_had_no_answer(void **state) {
+static void the_end_of_a_job_is_reported_although_its_write_was_cut(void **state) {
     (void)state;
     static const struct fake_step cut = {"PATCH ", 0, NULL, FAKE_CUT, NULL};
     static const struct fake_step done = {"PATCH ", 200,
@@ -398,7 +398,7 @@ static void the_end_is_reported_also_if_its_write_had_no_answer(void **state) {
     }
 }
 
-static void a_job_made_in_parts_has_waited_for_its_status_since_the_first(void **state) {
+static void the_status_delay_of_a_job_created_in_parts_begins_once(void **state) {
     struct world *w = *state;
     static struct fake_step steps[PART];
     for (size_t i = 0; i < PART; i++) {
@@ -532,9 +532,9 @@ int main(void) {
             an_attempt_that_is_not_stored_is_written_again, setup, teardown),
         cmocka_unit_test_setup_teardown(a_field_that_is_not_stored_is_logged, setup, teardown),
         cmocka_unit_test_setup_teardown(a_status_that_is_not_found_is_tried_again, setup, teardown),
-        cmocka_unit_test(the_end_is_reported_also_if_its_write_had_no_answer),
+        cmocka_unit_test(the_end_of_a_job_is_reported_although_its_write_was_cut),
         cmocka_unit_test_setup_teardown(
-            a_job_made_in_parts_has_waited_for_its_status_since_the_first, setup, teardown),
+            the_status_delay_of_a_job_created_in_parts_begins_once, setup, teardown),
         cmocka_unit_test_setup_teardown(
             creates_wait_while_too_many_bytes_are_in_flight, setup, teardown),
         cmocka_unit_test_setup_teardown(

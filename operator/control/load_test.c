@@ -25,7 +25,7 @@ static void nearly(double got, double wanted) {
     }
 }
 
-static void load_is_what_answers_take_longer_than_at_best(void **state) {
+static void load_is_the_ratio_of_current_to_best_latency(void **state) {
     (void)state;
     static const struct {
         int64_t best, now;
@@ -42,7 +42,7 @@ static void load_is_what_answers_take_longer_than_at_best(void **state) {
     }
 }
 
-static void kinds_are_compared_with_themselves(void **state) {
+static void latency_is_compared_within_a_kind_of_request(void **state) {
     (void)state;
     struct ctl_load l = {0};
     int64_t now = 1;
@@ -62,7 +62,7 @@ static void a_server_that_is_always_slow_has_no_load_in_the_end(void **state) {
     nearly(ctl_load_ratio(&l, now), 1);
 }
 
-static void silence_is_no_load_and_teaches_nothing(void **state) {
+static void silence_is_no_load_and_keeps_the_best_latency(void **state) {
     (void)state;
     struct ctl_load l = {0};
     assert_true(ctl_load_is_quiet(&l, 1));
@@ -90,10 +90,10 @@ static void waits_grow_with_load_and_shares_shrink(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(load_is_what_answers_take_longer_than_at_best),
-        cmocka_unit_test(kinds_are_compared_with_themselves),
+        cmocka_unit_test(load_is_the_ratio_of_current_to_best_latency),
+        cmocka_unit_test(latency_is_compared_within_a_kind_of_request),
         cmocka_unit_test(a_server_that_is_always_slow_has_no_load_in_the_end),
-        cmocka_unit_test(silence_is_no_load_and_teaches_nothing),
+        cmocka_unit_test(silence_is_no_load_and_keeps_the_best_latency),
         cmocka_unit_test(waits_grow_with_load_and_shares_shrink),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

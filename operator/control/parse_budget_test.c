@@ -55,7 +55,7 @@ static bool claim_bytes(struct ctl_parse_claim *claim, const char *ns, size_t by
     return ctl_parse_budget_claim(&budget, claim, ns, bytes);
 }
 
-static void a_namespace_has_half(void **state) {
+static void a_namespace_gets_half_of_the_budget(void **state) {
     (void)state;
     assert_true(claim_bytes(&a[0], "a", 30));
     assert_true(claim_bytes(&a[1], "a", 20));
@@ -125,7 +125,7 @@ static void a_waiting_claim_may_be_released(void **state) {
 int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(a_namespace_has_half),
+        TEST(a_namespace_gets_half_of_the_budget),
         TEST(a_claim_above_the_budget_is_read_alone),
         TEST(namespaces_take_turns),
         TEST(small_claims_do_not_overtake_a_large_one),

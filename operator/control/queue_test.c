@@ -366,7 +366,7 @@ static void many_namespaces_wait_for_each_other_as_many_jobs_do(void **state) {
     assert_int_equal(w->n_served, STARTERS);
 }
 
-static void a_job_that_cannot_start_keeps_nobody(void **state) {
+static void a_job_that_cannot_start_delays_no_other(void **state) {
     struct world *w = *state;
     load_is(w, 1000);
     crowd(w, false, MANY);
@@ -498,7 +498,7 @@ int main(void) {
         T(a_namespace_without_reconciles_gets_one_beyond_the_limit),
         T(a_namespace_that_starts_nothing_takes_a_place_of_one_that_starts_much),
         T(many_namespaces_wait_for_each_other_as_many_jobs_do),
-        T(a_job_that_cannot_start_keeps_nobody),
+        T(a_job_that_cannot_start_delays_no_other),
         T(requests_during_a_reconcile_are_served_after_it),
         T(an_entry_stays_in_the_store_until_its_reconcile_ends),
         T(the_earlier_of_two_requested_times_wins),

@@ -103,7 +103,7 @@ static void make_busy(struct world *w) {
     w->load = (struct ctl_load){.ratio = 100, .noted_ms = co_now_ms()};
 }
 
-static void good_news_is_gathered_into_one_event(void **state) {
+static void normal_events_are_gathered_into_one(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {
         {"\"message\":\"created Pod a; created ConfigMap x; all run\"", ANSWER},
@@ -122,7 +122,7 @@ static void good_news_is_gathered_into_one_event(void **state) {
 }
 
 /* Whoever looks at a job that has just begun sees what it did, and then that it runs. */
-static void the_first_of_a_kind_goes_at_once(void **state) {
+static void the_first_event_of_a_kind_is_sent_at_once(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {
         {"\"message\":\"created 2 Pods\"", ANSWER},
@@ -207,7 +207,7 @@ static void good_news_waits_while_there_is_load(void **state) {
     }
 }
 
-static void where_the_job_stood_takes_in_nothing_that_came_later(void **state) {
+static void a_state_event_merges_only_what_came_before_it(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {
         {"\"message\":\"created Pod a; all run\"", ANSWER},
@@ -232,7 +232,7 @@ static void where_the_job_stood_takes_in_nothing_that_came_later(void **state) {
     }
 }
 
-static void a_warning_that_repeats_itself_is_counted_where_it_stands(void **state) {
+static void a_repeated_warning_is_counted_in_its_recorded_event(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {
         {"POST ", ANSWER},
@@ -300,7 +300,7 @@ static void refusals_without_end_share_an_event(void **state) {
 }
 
 /* Otherwise `describe` has a line for each retry of a job that waits for its quota. */
-static void a_refusal_with_other_numbers_is_the_same_one(void **state) {
+static void refusals_that_differ_in_numbers_share_an_event(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {
         {"POST ", ANSWER},
@@ -343,7 +343,7 @@ static void a_warning_that_was_not_written_is_recorded_again(void **state) {
     until_recorded(w, CO_ARRAY_LEN(steps));
 }
 
-static void a_warning_that_waits_is_counted_there(void **state) {
+static void a_repeated_warning_is_counted_in_the_waiting_event(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{"POST ", ANSWER}, {"POST ", ANSWER},
         {"POST ", ANSWER}, {"POST ", ANSWER}, {"\"count\":2", ANSWER}};
@@ -494,16 +494,16 @@ static void a_state_that_was_reported_before_is_the_same_event(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         T(an_event_names_its_job),
-        T(good_news_is_gathered_into_one_event),
-        T(the_first_of_a_kind_goes_at_once),
+        T(normal_events_are_gathered_into_one),
+        T(the_first_event_of_a_kind_is_sent_at_once),
         T(gathered_events_are_recorded_by_a_flush),
         T(good_news_waits_while_there_is_load),
-        T(where_the_job_stood_takes_in_nothing_that_came_later),
-        T(a_warning_that_repeats_itself_is_counted_where_it_stands),
+        T(a_state_event_merges_only_what_came_before_it),
+        T(a_repeated_warning_is_counted_in_its_recorded_event),
         T(refusals_without_end_share_an_event),
-        T(a_refusal_with_other_numbers_is_the_same_one),
+        T(refusals_that_differ_in_numbers_share_an_event),
         T(a_warning_that_was_not_written_is_recorded_again),
-        T(a_warning_that_waits_is_counted_there),
+        T(a_repeated_warning_is_counted_in_the_waiting_event),
         T(event_names_sort_in_the_order_of_events),
         T(waiting_events_of_a_job_are_bounded),
         T(the_least_important_waiting_event_is_dropped),

@@ -391,7 +391,7 @@ static void a_namespace_that_is_being_deleted_is_no_warning(void **state) {
     }
 }
 
-static void creates_beyond_the_room_are_not_tried(void **state) {
+static void creates_beyond_the_maximum_are_not_sent(void **state) {
     struct world *w = *state;
     const struct fake_step steps[] = {{"DELETE", 200, "{}", FAKE_KEEP, NULL}};
     begin(w, steps, CO_ARRAY_LEN(steps));
@@ -590,7 +590,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(long_refusals_are_cut_at_a_character, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_namespace_that_is_being_deleted_is_no_warning, setup, teardown),
-        cmocka_unit_test_setup_teardown(creates_beyond_the_room_are_not_tried, setup, teardown),
+        cmocka_unit_test_setup_teardown(creates_beyond_the_maximum_are_not_sent, setup, teardown),
         cmocka_unit_test_setup_teardown(a_conflict_is_reported_beside_a_not_found, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_patch_of_a_group_that_was_not_taken_is_remembered, setup, teardown),

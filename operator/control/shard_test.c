@@ -37,7 +37,7 @@ static void a_shard_is_i_of_n(void **state) {
     }
 }
 
-static void a_pod_without_a_number_learns_since_when_it_would_have_one(void **state) {
+static void a_shard_without_an_index_names_the_required_kubernetes_version(void **state) {
     (void)state;
     struct ctl_shard_id id;
     struct co_err err;
@@ -73,7 +73,7 @@ static void each_namespace_has_one_shard(void **state) {
 }
 
 /* Another version must agree on who has what. */
-static void the_hash_stays(void **state) {
+static void the_shard_of_a_namespace_never_changes(void **state) {
     (void)state;
     static const struct {
         const char *ns;
@@ -89,9 +89,9 @@ static void the_hash_stays(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_shard_is_i_of_n),
-        cmocka_unit_test(a_pod_without_a_number_learns_since_when_it_would_have_one),
+        cmocka_unit_test(a_shard_without_an_index_names_the_required_kubernetes_version),
         cmocka_unit_test(each_namespace_has_one_shard),
-        cmocka_unit_test(the_hash_stays),
+        cmocka_unit_test(the_shard_of_a_namespace_never_changes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

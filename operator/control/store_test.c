@@ -647,7 +647,7 @@ static void a_job_of_2000_pods_is_cached(void **state) {
 }
 
 /* What is known of them stays. */
-static void texts_have_a_bound_and_jobs_have_not(void **state) {
+static void cached_texts_are_bounded_and_all_jobs_are_kept(void **state) {
     struct ctl_store *s = *state;
     s->text_lru.max = 4096;
     for (int i = 0; i < 200; i++) {
@@ -687,7 +687,7 @@ static void jobs_that_wait_are_those_without_a_start_time(void **state) {
 }
 
 /* The watch was down when the first one was deleted. */
-static void the_next_job_of_a_name_is_as_old_as_itself(void **state) {
+static void a_recreated_job_has_its_own_creation_time(void **state) {
     struct ctl_store *s = *state;
     static const struct {
         const char *uid, *made;
@@ -740,9 +740,9 @@ int main(void) {
         TEST(a_job_is_cached_without_unused_metadata),
         TEST(a_job_that_is_a_large_tree_is_not_cached),
         TEST(a_job_of_2000_pods_is_cached),
-        TEST(texts_have_a_bound_and_jobs_have_not),
+        TEST(cached_texts_are_bounded_and_all_jobs_are_kept),
         TEST(jobs_that_wait_are_those_without_a_start_time),
-        TEST(the_next_job_of_a_name_is_as_old_as_itself),
+        TEST(a_recreated_job_has_its_own_creation_time),
         TEST(a_pod_that_succeeded_before_its_deletion_is_kept),
         TEST(a_succeeded_pod_is_kept_until_a_status_has_it),
         TEST(a_succeeded_pod_is_kept_when_a_list_lacks_it),

@@ -94,7 +94,7 @@ static void each_part_selects_its_own_indices(void **state) {
     }
 }
 
-static void the_answer_says_which_are_going(void **state) {
+static void the_answer_to_a_sweep_marks_its_pods_as_deleting(void **state) {
     (void)state;
     struct ctl_store s;
     ctl_store_init(&s, ignore, ignore, NULL);
@@ -114,7 +114,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sweep_selects_all_pods_of_the_job_and_no_others),
         cmocka_unit_test(each_part_selects_its_own_indices),
-        cmocka_unit_test(the_answer_says_which_are_going),
+        cmocka_unit_test(the_answer_to_a_sweep_marks_its_pods_as_deleting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

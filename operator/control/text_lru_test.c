@@ -60,7 +60,7 @@ static void the_largest_namespace_loses_its_oldest(void **state) {
     end(0);
 }
 
-static void a_text_larger_than_all_has_no_place(void **state) {
+static void a_text_above_the_limit_is_evicted(void **state) {
     (void)state;
     begin(100, 0);
     ctl_text_lru_put(&text_lru, &of[1][0], 10);
@@ -70,7 +70,7 @@ static void a_text_larger_than_all_has_no_place(void **state) {
 }
 
 /* Very many entries of one namespace cost it its own texts first. */
-static void entries_count(void **state) {
+static void entries_count_against_the_limit_of_texts(void **state) {
     (void)state;
     begin(100, 10);
     ctl_text_lru_put(&text_lru, &of[1][0], 30);
@@ -89,8 +89,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_within_the_limit_are_kept),
         cmocka_unit_test(the_largest_namespace_loses_its_oldest),
-        cmocka_unit_test(a_text_larger_than_all_has_no_place),
-        cmocka_unit_test(entries_count),
+        cmocka_unit_test(a_text_above_the_limit_is_evicted),
+        cmocka_unit_test(entries_count_against_the_limit_of_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@ static void put(struct ctl_store *s, const char *version, const char *phase) {
     tk_put(s, CTL_STORE_JOBS, j, 0);
 }
 
-static void a_job_is_parsed_once_a_text(void **state) {
+static void a_job_is_parsed_once_per_version(void **state) {
     (void)state;
     struct ctl_store s;
     struct ctl_view_memo memo = {0};
@@ -84,7 +84,7 @@ static void an_elder_is_an_older_job_that_does_not_run(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_job_is_parsed_once_a_text),
+        cmocka_unit_test(a_job_is_parsed_once_per_version),
         cmocka_unit_test(an_elder_is_an_older_job_that_does_not_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -141,7 +141,7 @@ static void the_gate_fails_when_the_operator_answers_410(void **state) {
     assert_non_null(strstr(r.out, "this pod shall not start: the job is over\n"));
 }
 
-static void without_an_operator_the_pod_continues(void **state) {
+static void the_gate_opens_without_an_operator(void **state) {
     (void)state;
     struct result r = play(NULL, 0, 200); /* refused */
     assert_int_equal(r.code, 0);
@@ -205,7 +205,7 @@ static void the_next_address_is_asked_at_once(void **state) {
 }
 
 /* The kernel takes connections for a process that is stopped. */
-static void a_mute_operator_does_not_keep_the_gate_from_the_next(void **state) {
+static void the_gate_asks_the_next_address_when_an_operator_is_silent(void **state) {
     (void)state;
     struct result r = {0};
     struct sockaddr_in mute, alive;
@@ -281,7 +281,7 @@ static void the_gate_opens_another_connection_when_one_hangs(void **state) {
     assert_non_null(strstr(r.out, "paddle-gate: go, after "));
 }
 
-static void sigterm_ends_it_while_it_waits(void **state) {
+static void sigterm_ends_the_gate_while_it_waits(void **state) {
     (void)state;
     struct result r = {0};
     struct sockaddr_in at;
@@ -339,7 +339,7 @@ static void variables_are_rows_of_the_contract(void **state) {
     assert_string_equal(var_ips, co_contract[CO_VAR_POD_IPS].name);
 }
 
-static void a_missing_variable_lets_the_pod_go(void **state) {
+static void the_gate_opens_when_its_variable_is_missing(void **state) {
     (void)state;
     (void)unsetenv(var_addr);
     assert_int_equal(gate_main(1, (char *[]){"paddle-gate", NULL}), 0);
@@ -351,15 +351,15 @@ int main(void) {
         cmocka_unit_test(the_gate_opens_when_the_operator_answers_go),
         cmocka_unit_test(the_gate_retries_until_the_operator_answers_go),
         cmocka_unit_test(the_gate_fails_when_the_operator_answers_410),
-        cmocka_unit_test(without_an_operator_the_pod_continues),
+        cmocka_unit_test(the_gate_opens_without_an_operator),
         cmocka_unit_test(the_gate_ignores_an_operator_that_never_knows_the_job),
         cmocka_unit_test(the_next_address_is_asked_at_once),
-        cmocka_unit_test(a_mute_operator_does_not_keep_the_gate_from_the_next),
+        cmocka_unit_test(the_gate_asks_the_next_address_when_an_operator_is_silent),
         cmocka_unit_test(the_gate_opens_another_connection_when_one_hangs),
-        cmocka_unit_test(sigterm_ends_it_while_it_waits),
+        cmocka_unit_test(sigterm_ends_the_gate_while_it_waits),
         cmocka_unit_test(addresses_are_numeric_with_a_port),
         cmocka_unit_test(variables_are_rows_of_the_contract),
-        cmocka_unit_test(a_missing_variable_lets_the_pod_go),
+        cmocka_unit_test(the_gate_opens_when_its_variable_is_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

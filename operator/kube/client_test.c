@@ -235,7 +235,7 @@ static void a_deadline_holds_in_the_queue(void **state) {
     assert_int_equal(kube_client_pending(w->client), 1);
 }
 
-static void a_deadline_holds_on_the_wire(void **state) {
+static void a_deadline_ends_a_request_in_flight(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {
         {"/pods/a ", 0, NULL, FAKE_HOLD}, {"/pods/c ", 200, "{}"}};
@@ -432,7 +432,7 @@ static void a_token_file_is_read_again_when_it_is_refused(void **state) {
     assert_int_equal(unlink(path), 0);
 }
 
-static void name_and_password(void **state) {
+static void name_and_password_become_basic_auth(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{"Authorization: Basic dTpwOnE=\r\n", 200, "{}"}};
     w->cfg->username = co_xstrdup("u");
@@ -487,7 +487,7 @@ static void a_plugin_is_asked_once_for_many_requests(void **state) {
     assert_false(w->server.wrong);
 }
 
-static void freeing_cancels(void **state) {
+static void freeing_the_client_cancels_all_requests(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{NULL, 0, NULL, FAKE_HOLD}};
     w->opts.lane_limit[KUBE_CLASS_WORK] = 1;
@@ -511,7 +511,7 @@ int main(void) {
         WORLD_TEST(wrong_arguments_come_back_through_the_callback),
         WORLD_TEST(a_refused_connection_is_unavailable),
         WORLD_TEST(a_deadline_holds_in_the_queue),
-        WORLD_TEST(a_deadline_holds_on_the_wire),
+        WORLD_TEST(a_deadline_ends_a_request_in_flight),
         WORLD_TEST(lanes_have_budgets_of_their_own),
         WORLD_TEST(flows_take_turns),
         WORLD_TEST(namespaces_take_turns_whatever_their_flows),
@@ -521,10 +521,10 @@ int main(void) {
         WORLD_TEST(a_webhooks_429_is_an_answer),
         WORLD_TEST(a_queue_has_a_maximum),
         WORLD_TEST(a_token_file_is_read_again_when_it_is_refused),
-        WORLD_TEST(name_and_password),
+        WORLD_TEST(name_and_password_become_basic_auth),
         WORLD_TEST(requests_fail_with_their_credential),
         WORLD_TEST(a_plugin_is_asked_once_for_many_requests),
-        WORLD_TEST(freeing_cancels),
+        WORLD_TEST(freeing_the_client_cancels_all_requests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,7 +34,7 @@ static void the_clock_follows_the_date_of_the_fastest_reply(void **state) {
     }
 }
 
-static void before_any_reply_it_is_this_machines_clock(void **state) {
+static void the_clock_is_the_local_one_before_any_reply(void **state) {
     (void)state;
     kube_clock_forget();
     int64_t wall = co_wall_seconds();
@@ -44,7 +44,7 @@ static void before_any_reply_it_is_this_machines_clock(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_clock_follows_the_date_of_the_fastest_reply),
-        cmocka_unit_test(before_any_reply_it_is_this_machines_clock),
+        cmocka_unit_test(the_clock_is_the_local_one_before_any_reply),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -111,7 +111,7 @@ static void a_context_by_name(void **state) {
     assert_null(anonymous->token);
 }
 
-static void plugin(void **state) {
+static void an_exec_plugin_is_read_from_the_kubeconfig(void **state) {
     (void)state;
     CO_CLEANUP(kube_config_freep) struct kube_config *cfg = resolved(whole, NULL, "plug");
     assert_string_equal(cfg->exec->command, "/k/bin/plug");
@@ -296,7 +296,7 @@ static char *minimal(const char *host) {
         host);
 }
 
-static void order_of_places(void **state) {
+static void the_kubeconfig_is_searched_in_order(void **state) {
     const struct place *p = *state;
     CO_AUTOFREE char *kube = co_xasprintf("%s/.kube", p->dir);
     CO_AUTOFREE char *list = co_xasprintf("%s/none:%s/a::%s/b", p->dir, p->dir, p->dir);
@@ -339,7 +339,7 @@ static void order_of_places(void **state) {
 }
 
 /* Each in turn cannot be read; only a namespace that is not there has a stand-in. */
-static void what_a_pod_is_given_is_read_or_named(void **state) {
+static void unreadable_service_account_files_are_named(void **state) {
     const struct place *p = *state;
     static const char *const names[] = {"ca.crt", "namespace"};
     struct kube_config *cfg = NULL;
@@ -396,12 +396,13 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(current_context),
         cmocka_unit_test(a_context_by_name),
-        cmocka_unit_test(plugin),
+        cmocka_unit_test(an_exec_plugin_is_read_from_the_kubeconfig),
         cmocka_unit_test(the_first_file_that_names_a_thing_wins),
         cmocka_unit_test(errors_name_file_field_and_cause),
         cmocka_unit_test(errors_of_the_whole_file),
-        cmocka_unit_test_setup_teardown(order_of_places, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_a_pod_is_given_is_read_or_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_kubeconfig_is_searched_in_order, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            unreadable_service_account_files_are_named, setup, teardown),
         cmocka_unit_test_setup_teardown(a_file_asked_for_must_exist, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

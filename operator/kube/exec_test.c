@@ -121,7 +121,7 @@ static void a_plugin_that_floods_is_ended(void **state) {
 }
 
 /* A grandchild that keeps the pipe open must not hold the answer back. */
-static void what_a_plugin_leaves_behind_is_not_waited_for(void **state) {
+static void a_child_of_a_plugin_does_not_delay_its_credential(void **state) {
     (void)state;
     char script[] = "tail -f /dev/null & echo '" CREDENTIAL("\"token\":\"t\"") "'";
     struct got g;
@@ -172,7 +172,7 @@ int main(void) {
         cmocka_unit_test(a_plugin_runs_and_sees_its_environment),
         cmocka_unit_test(a_plugin_that_fails_says_why),
         cmocka_unit_test(a_plugin_that_floods_is_ended),
-        cmocka_unit_test(what_a_plugin_leaves_behind_is_not_waited_for),
+        cmocka_unit_test(a_child_of_a_plugin_does_not_delay_its_credential),
         cmocka_unit_test(a_missing_plugin_gives_the_install_hint),
         cmocka_unit_test(cancel_kills),
     };

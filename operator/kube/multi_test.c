@@ -106,7 +106,7 @@ static void send_bytes(const struct world *w, const char *bytes) {
     assert_int_equal(write(w->server.connections[0].fd, bytes, len), len);
 }
 
-static void a_burst_is_read_with_rests(void **state) {
+static void a_burst_is_read_with_pauses(void **state) {
     struct world *w = *state;
     enum { LONG_MS = 60 * 1000, REST_MS = 100 };
     static const struct fake_step step = {"GET /", 0, NULL, FAKE_HOLD, NULL};
@@ -147,7 +147,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         T(the_loop_carries_a_transfer_to_its_end),
         T(a_deadline_comes_although_no_byte_does),
-        T(a_burst_is_read_with_rests),
+        T(a_burst_is_read_with_pauses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -143,7 +143,7 @@ static void a_stream_may_be_freed_in_its_event_callback(void **state) {
     }
 }
 
-static void a_stream_of_json_is_none(void **state) {
+static void a_json_stream_is_not_taken_for_protobuf(void **state) {
     (void)state;
     struct kube_proto_stream s = {0};
     assert_false(kube_proto_stream_is(&s, "", 0));
@@ -151,7 +151,7 @@ static void a_stream_of_json_is_none(void **state) {
     assert_false(kube_proto_stream_is(&s, "\0", 1)); /* the first byte decides */
 }
 
-static void events_that_cannot_be_read_end_it(void **state) {
+static void malformed_events_end_the_stream(void **state) {
     (void)state;
     static const struct {
         const char *data;
@@ -192,8 +192,8 @@ int main(void) {
         cmocka_unit_test(malformed_objects_are_refused),
         cmocka_unit_test(events_are_reported_however_they_come),
         cmocka_unit_test(a_stream_may_be_freed_in_its_event_callback),
-        cmocka_unit_test(a_stream_of_json_is_none),
-        cmocka_unit_test(events_that_cannot_be_read_end_it),
+        cmocka_unit_test(a_json_stream_is_not_taken_for_protobuf),
+        cmocka_unit_test(malformed_events_end_the_stream),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

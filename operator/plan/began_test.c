@@ -115,7 +115,7 @@ static void a_recreated_pod_gets_the_template_of_its_attempt(void **state) {
 }
 
 /* An image's name that is wrong can be mended. */
-static void pods_of_which_none_has_started_get_the_new_one(void **state) {
+static void pods_recreated_before_the_start_get_the_new_template(void **state) {
     (void)state;
     struct tk_cluster c;
     tk_init(&c, TK_JOB(PODS));
@@ -259,7 +259,7 @@ static void limits_spare_an_elastic_group_the_restart(void **state) {
     tk_done(&c);
 }
 
-static void a_text_that_is_none_is_not_read(void **state) {
+static void a_malformed_began_line_is_refused(void **state) {
     (void)state;
     static const char good[] =
         "generation=3 np=4 intranet=Host elastic=1 withGloo=2 peerAuth=Token "
@@ -291,7 +291,7 @@ static void a_text_that_is_none_is_not_read(void **state) {
 }
 
 /* It is a line of kubectl describe. */
-static void the_line_is_for_people_and_read_back(void **state) {
+static void the_began_line_is_readable_and_parsed_back(void **state) {
     (void)state;
     static const struct {
         const char *spec, *line;
@@ -331,15 +331,15 @@ int main(void) {
         cmocka_unit_test(a_changed_intranet_applies_to_the_next_attempt),
         cmocka_unit_test(changed_fields_are_named_until_they_are_reverted),
         cmocka_unit_test(a_recreated_pod_gets_the_template_of_its_attempt),
-        cmocka_unit_test(pods_of_which_none_has_started_get_the_new_one),
+        cmocka_unit_test(pods_recreated_before_the_start_get_the_new_template),
         cmocka_unit_test(the_message_has_room_for_all_changed_fields),
         cmocka_unit_test(a_restart_takes_what_was_changed),
         cmocka_unit_test(fields_that_apply_at_once_are_no_spec_change),
         cmocka_unit_test(spec_changes_of_a_job_without_pods_apply_at_once),
         cmocka_unit_test(an_elastic_group_without_bounds_scales),
         cmocka_unit_test(limits_spare_an_elastic_group_the_restart),
-        cmocka_unit_test(a_text_that_is_none_is_not_read),
-        cmocka_unit_test(the_line_is_for_people_and_read_back),
+        cmocka_unit_test(a_malformed_began_line_is_refused),
+        cmocka_unit_test(the_began_line_is_readable_and_parsed_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -168,7 +168,7 @@ static void unschedulable_elastic_pods_do_not_keep_the_gate_closed(void **state)
 }
 
 /* A quota of Services, say: behind the gate names would be asked for that lead nowhere. */
-static void the_gate_waits_for_what_makes_names(void **state) {
+static void the_gate_stays_closed_while_services_are_missing(void **state) {
     (void)state;
     static const char *const rows[][2] = {{"Service", "x-worker-1"}, {"DNS", "x"}};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
@@ -418,7 +418,7 @@ static void the_reason_a_pod_waits_is_in_the_status(void **state) {
 
 /* ---- deletion ------------------------------------------------------------------------------- */
 
-static void a_dying_job_gets_nothing_but_its_release(void **state) {
+static void a_job_being_deleted_only_loses_its_finalizer(void **state) {
     (void)state;
     struct tk_cluster c;
     tk_init(&c, TK_JOB(TWO_TWO));
@@ -603,7 +603,7 @@ int main(void) {
         cmocka_unit_test(the_gate_is_closed_when_the_job_is_deleted),
         cmocka_unit_test(elastic_pods_start_when_those_that_are_there_have_addresses),
         cmocka_unit_test(unschedulable_elastic_pods_do_not_keep_the_gate_closed),
-        cmocka_unit_test(the_gate_waits_for_what_makes_names),
+        cmocka_unit_test(the_gate_stays_closed_while_services_are_missing),
         cmocka_unit_test(limits_below_one_are_ignored),
         cmocka_unit_test(a_bad_template_is_a_condition_and_an_event),
         cmocka_unit_test(a_predecessors_pods_are_deleted_and_waited_for),
@@ -613,7 +613,7 @@ int main(void) {
         cmocka_unit_test(a_refused_request_has_a_reason_of_its_verb),
         cmocka_unit_test(a_long_message_of_any_language_is_cut_at_a_character),
         cmocka_unit_test(the_reason_a_pod_waits_is_in_the_status),
-        cmocka_unit_test(a_dying_job_gets_nothing_but_its_release),
+        cmocka_unit_test(a_job_being_deleted_only_loses_its_finalizer),
         cmocka_unit_test(a_job_that_vanishes_with_its_finalizer_gets_no_status),
         cmocka_unit_test(action_events_are_folded_by_kind_verb_and_result),
         cmocka_unit_test(server_warnings_are_reported_once_a_role),

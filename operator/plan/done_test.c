@@ -60,7 +60,7 @@ static void succeeded_pods_are_not_recreated(void **state) {
     }
 }
 
-static void the_job_ends_when_the_last_has(void **state) {
+static void the_job_completes_with_its_last_pod(void **state) {
     (void)state;
     static const char *const first[] = {"x-worker-0", "x-worker-2", "x-worker-3", NULL};
     struct tk_cluster c;
@@ -82,7 +82,7 @@ static void the_job_ends_when_the_last_has(void **state) {
     tk_done(&c);
 }
 
-static void a_role_that_is_all_gone_is_remembered(void **state) {
+static void a_role_whose_succeeded_pods_are_deleted_stays_completed(void **state) {
     (void)state;
     static const char *const servers[] = {"x-ps-0", "x-ps-1", NULL};
     struct tk_cluster c;
@@ -415,8 +415,8 @@ static void that_workers_are_done_is_remembered(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(succeeded_pods_are_not_recreated),
-        cmocka_unit_test(the_job_ends_when_the_last_has),
-        cmocka_unit_test(a_role_that_is_all_gone_is_remembered),
+        cmocka_unit_test(the_job_completes_with_its_last_pod),
+        cmocka_unit_test(a_role_whose_succeeded_pods_are_deleted_stays_completed),
         cmocka_unit_test(worker_0_decides_though_it_is_gone),
         cmocka_unit_test(completed_indexes_of_the_draft_count_in_their_attempt),
         cmocka_unit_test(a_pod_that_ended_between_two_reconciles_counts),

@@ -93,7 +93,7 @@ static const struct row rows[] = {
         "x-worker-3", "{'minMember':1,'minResources':{'cpu':'1'}}"},
 };
 
-static void a_gang_is_those_that_are_still_to_end(void **state) {
+static void a_gang_counts_only_unfinished_pods(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct tk_cluster c;
@@ -162,7 +162,7 @@ static void a_pod_that_is_placed_needs_no_place(void **state) {
     tk_done(&c);
 }
 
-static void a_group_that_restarts_is_whole(void **state) {
+static void a_restarted_group_has_its_full_size(void **state) {
     (void)state;
     struct tk_cluster c;
     begin(&c, "volcano", ELASTIC ",'backoffLimit':1,'schedulingPolicy':{'minAvailable':4}");
@@ -197,11 +197,11 @@ static void replacements_of_lost_pods_wait_for_their_own_room(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_gang_is_those_that_are_still_to_end),
+        cmocka_unit_test(a_gang_counts_only_unfinished_pods),
         cmocka_unit_test(the_group_is_changed_before_the_pod_is_created),
         cmocka_unit_test(the_group_is_not_patched_while_all_pods_are_placed),
         cmocka_unit_test(a_pod_that_is_placed_needs_no_place),
-        cmocka_unit_test(a_group_that_restarts_is_whole),
+        cmocka_unit_test(a_restarted_group_has_its_full_size),
         cmocka_unit_test(replacements_of_lost_pods_wait_for_their_own_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

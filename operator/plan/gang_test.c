@@ -167,7 +167,7 @@ static void check_marks(const struct mark_row *row) {
     "'worker':{'replicas':2,'template':{'spec':{'schedulerName':'" scheduler                       \
     "','containers':[{'name':'m'}]}}}"
 
-static void pods_carry_the_marks_of_their_scheduler(void **state) {
+static void pods_carry_labels_and_annotations_of_their_scheduler(void **state) {
     (void)state;
     static const struct mark_row rows[] = {
         {NULL, "", TWO_TWO, "{}", "{}", "", NULL},
@@ -574,7 +574,7 @@ static void a_foreign_group_has_the_name(void **state) {
     tk_done(&c);
 }
 
-static void the_group_goes_with_the_end(void **state) {
+static void the_group_is_deleted_when_the_job_ends(void **state) {
     (void)state;
     static const char *const cleans[] = {"", ",'cleanPodPolicy':'Never'"};
     for (size_t i = 0; i < CO_ARRAY_LEN(cleans); i++) {
@@ -607,7 +607,7 @@ static void a_suspended_job_has_no_group(void **state) {
     tk_done(&c);
 }
 
-static void the_words_are_those_of_the_table(void **state) {
+static void every_gang_word_of_the_help_is_in_the_table(void **state) {
     (void)state;
     CO_AUTOFREE char *copy = co_xstrdup(PLAN_GANG_WORDS);
     char *rest_of = copy;
@@ -626,7 +626,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_group_says_how_many_and_how_much),
         cmocka_unit_test(a_group_is_owned_by_its_job),
-        cmocka_unit_test(pods_carry_the_marks_of_their_scheduler),
+        cmocka_unit_test(pods_carry_labels_and_annotations_of_their_scheduler),
         cmocka_unit_test(the_phase_of_a_volcano_group_admits_pods),
         cmocka_unit_test(groups_of_other_schedulers_admit_pods_once_they_exist),
         cmocka_unit_test(a_waiting_job_says_for_what),
@@ -643,9 +643,9 @@ int main(void) {
         cmocka_unit_test(min_resources_are_removed_with_the_last_request),
         cmocka_unit_test(a_users_group_is_used_as_it_is),
         cmocka_unit_test(a_foreign_group_has_the_name),
-        cmocka_unit_test(the_group_goes_with_the_end),
+        cmocka_unit_test(the_group_is_deleted_when_the_job_ends),
         cmocka_unit_test(a_suspended_job_has_no_group),
-        cmocka_unit_test(the_words_are_those_of_the_table),
+        cmocka_unit_test(every_gang_word_of_the_help_is_in_the_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

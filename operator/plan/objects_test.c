@@ -151,7 +151,7 @@ static void elastic_workers_get_their_bounds(void **state) {
     }
 }
 
-static void what_the_user_wrote_is_kept(void **state) {
+static void fields_of_the_users_template_are_kept(void **state) {
     (void)state;
     CO_AUTOJSON json_t *pod =
         pod_of(TK_JOB("'intranet':'Service','worker':{'replicas':1,'template':{'metadata':{"
@@ -190,7 +190,7 @@ static void what_the_user_wrote_is_kept(void **state) {
     assert_string_equal(co_json_str(json_array_get(inits, 1), "name"), "coord-paddle");
 }
 
-static void nulls_are_as_good_as_absent(void **state) {
+static void null_fields_of_a_template_count_as_absent(void **state) {
     (void)state;
     CO_AUTOJSON json_t *pod = pod_of(
         TK_JOB("'intranet':'Host','worker':{'replicas':1,'template':{'metadata':null,'spec':{"
@@ -380,7 +380,7 @@ static void services_are_no_variables_unless_the_template_says_so(void **state) 
     "'key':'paddle-res-type','operator':'In','values':" roles "}]},"                               \
     "'topologyKey':'kubernetes.io/hostname'}]}}"
 
-static void host_mode_keeps_those_that_listen_apart(void **state) {
+static void host_mode_spreads_listening_pods_over_nodes(void **state) {
     (void)state;
     const char *ps_job = TK_JOB(TK_ROLE("ps", 2) "," TK_ROLE("worker", 2) ",'intranet':'Host'");
     CO_AUTOJSON json_t *server = pod_of(ps_job, API_PS, 0, &no_gate);
@@ -567,15 +567,15 @@ int main(void) {
         cmocka_unit_test(a_pod_whose_family_is_chosen),
         cmocka_unit_test(an_elastic_pod),
         cmocka_unit_test(elastic_workers_get_their_bounds),
-        cmocka_unit_test(what_the_user_wrote_is_kept),
-        cmocka_unit_test(nulls_are_as_good_as_absent),
+        cmocka_unit_test(fields_of_the_users_template_are_kept),
+        cmocka_unit_test(null_fields_of_a_template_count_as_absent),
         cmocka_unit_test(the_start_gate_fits_quotas_and_restricted_namespaces),
         cmocka_unit_test(the_start_gate_takes_as_much_as_the_training),
         cmocka_unit_test(the_start_gate_has_no_user_of_its_own),
         cmocka_unit_test(a_rejection_because_of_the_start_gate_says_so),
         cmocka_unit_test(a_rejection_because_of_the_training_does_not_blame_the_gate),
         cmocka_unit_test(services_are_no_variables_unless_the_template_says_so),
-        cmocka_unit_test(host_mode_keeps_those_that_listen_apart),
+        cmocka_unit_test(host_mode_spreads_listening_pods_over_nodes),
         cmocka_unit_test(the_restart_policy_goes_by_role_intranet_and_run_policy),
         cmocka_unit_test(a_pod_has_the_names_of_its_templates_containers),
         cmocka_unit_test(our_labels_are_read_back),

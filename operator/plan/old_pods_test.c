@@ -86,7 +86,7 @@ static void a_suspended_job_says_why_a_pod_is_not_deleted(void **state) {
 #define CAUSE "after 0 restarts: pod x-worker-0, container main: exit code 3 (Error): no data"
 
 /* What keeps the clean-up from its end is in the status until it is done, and is one event. */
-static void a_job_that_has_ended_names_what_stays(void **state) {
+static void an_ended_job_names_the_pods_that_stay(void **state) {
     (void)state;
     static const struct {
         bool fails, denied;
@@ -156,7 +156,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_suspended_job_names_a_pod_that_stays),
         cmocka_unit_test(a_suspended_job_says_why_a_pod_is_not_deleted),
-        cmocka_unit_test(a_job_that_has_ended_names_what_stays),
+        cmocka_unit_test(an_ended_job_names_the_pods_that_stay),
         cmocka_unit_test(a_job_that_shrinks_says_why_a_pod_is_not_deleted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

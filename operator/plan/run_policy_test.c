@@ -349,7 +349,7 @@ static void a_pod_that_is_lost_as_its_job_is_edited_restarts_the_group(void **st
     "'terminated':{'exitCode':137,'finishedAt':'" t "'}}}]}"
 
 /* Both seen at once, as after a change of the leader: worker 0 has failed for want of worker 1. */
-static void those_that_lost_a_peer_have_not_failed(void **state) {
+static void a_pod_that_fails_because_a_peer_is_lost_does_not_fail_the_job(void **state) {
     (void)state;
     static const struct {
         const char *policy, *other; /* NULL: gone; "": going */
@@ -573,7 +573,7 @@ static void time_in_suspension_does_not_count(void **state) {
     tk_done(&c);
 }
 
-static void a_deadline_goes_before_a_restart(void **state) {
+static void a_passed_deadline_prevents_a_restart(void **state) {
     (void)state;
     struct tk_cluster c = deadline_cluster(ONE LIMIT(3));
     rest(&c);
@@ -649,7 +649,7 @@ static void worker_0_may_decide_alone(void **state) {
     tk_done(&c);
 }
 
-static void what_is_edited_after_the_end_changes_nothing(void **state) {
+static void edits_of_an_ended_job_change_nothing(void **state) {
     (void)state;
     struct tk_cluster c = running_cluster(TWO ",'cleanPodPolicy':'Never'");
     tk_pod_status(&c, "x-worker-0", DONE);
@@ -739,7 +739,7 @@ int main(void) {
         cmocka_unit_test(containers_that_restart_in_place_restart_no_group),
         cmocka_unit_test(a_pod_that_is_deleted_while_others_run_restarts_the_group),
         cmocka_unit_test(a_pod_that_is_lost_as_its_job_is_edited_restarts_the_group),
-        cmocka_unit_test(those_that_lost_a_peer_have_not_failed),
+        cmocka_unit_test(a_pod_that_fails_because_a_peer_is_lost_does_not_fail_the_job),
         cmocka_unit_test(a_terminating_pod_that_is_wanted_again_is_recreated),
         cmocka_unit_test(scaling_and_elastic_jobs_restart_no_group),
         cmocka_unit_test(a_suspended_job_has_no_pods_and_resumes_as_a_new_attempt),
@@ -749,10 +749,10 @@ int main(void) {
         cmocka_unit_test(a_job_that_is_done_is_not_suspended_any_more),
         cmocka_unit_test(a_deadline_ends_a_job_to_the_second),
         cmocka_unit_test(time_in_suspension_does_not_count),
-        cmocka_unit_test(a_deadline_goes_before_a_restart),
+        cmocka_unit_test(a_passed_deadline_prevents_a_restart),
         cmocka_unit_test(a_job_whose_time_to_live_is_over_is_deleted),
         cmocka_unit_test(worker_0_may_decide_alone),
-        cmocka_unit_test(what_is_edited_after_the_end_changes_nothing),
+        cmocka_unit_test(edits_of_an_ended_job_change_nothing),
         cmocka_unit_test(a_job_of_another_controller_is_left_alone),
         cmocka_unit_test(the_scale_subresource_finds_its_fields),
         cmocka_unit_test(invalid_references_are_replaced),

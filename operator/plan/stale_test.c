@@ -93,7 +93,7 @@ static void no_address_is_stale_when_nobody_uses_the_old_one(void **state) {
 }
 
 /* Those that run do not know of the new one, and reach all whom they know. */
-static void more_pods_are_no_other_address(void **state) {
+static void added_pods_make_no_address_stale(void **state) {
     (void)state;
     struct tk_cluster c = running_cluster(PODS);
     set_replicas(&c, "worker", 3);
@@ -125,7 +125,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pods_that_run_with_a_stale_address_are_named),
         cmocka_unit_test(no_address_is_stale_when_nobody_uses_the_old_one),
-        cmocka_unit_test(more_pods_are_no_other_address),
+        cmocka_unit_test(added_pods_make_no_address_stale),
         cmocka_unit_test(a_restarted_job_has_no_old_addresses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

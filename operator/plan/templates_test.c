@@ -171,7 +171,7 @@ static void a_template_of_another_hash_is_ignored(void **state) {
 }
 
 /* In PodIP mode the ConfigMap is created last. */
-static void an_edit_before_the_configmap_is_not_taken_for_the_beginning(void **state) {
+static void a_template_edited_before_the_configmap_exists_is_not_stored(void **state) {
     (void)state;
     struct tk_cluster c;
     tk_init(&c, TK_JOB(PODS));
@@ -188,7 +188,7 @@ static void an_edit_before_the_configmap_is_not_taken_for_the_beginning(void **s
     tk_done(&c);
 }
 
-static void a_configmap_that_was_deleted_has_what_the_spec_still_has(void **state) {
+static void a_recreated_configmap_stores_only_unchanged_templates(void **state) {
     (void)state;
     struct tk_cluster c;
     begin(&c, TK_JOB(PODS));
@@ -204,7 +204,7 @@ static void a_configmap_that_was_deleted_has_what_the_spec_still_has(void **stat
     tk_done(&c);
 }
 
-static void the_next_attempt_has_its_own(void **state) {
+static void the_next_attempt_stores_its_own_templates(void **state) {
     (void)state;
     struct tk_cluster c;
     begin(&c, TK_JOB(PODS ",'intranet':'DNS'"));
@@ -275,9 +275,9 @@ int main(void) {
         cmocka_unit_test(a_job_that_nobody_edited_is_moved_at_once),
         cmocka_unit_test(a_template_without_containers_is_ignored),
         cmocka_unit_test(a_template_of_another_hash_is_ignored),
-        cmocka_unit_test(an_edit_before_the_configmap_is_not_taken_for_the_beginning),
-        cmocka_unit_test(a_configmap_that_was_deleted_has_what_the_spec_still_has),
-        cmocka_unit_test(the_next_attempt_has_its_own),
+        cmocka_unit_test(a_template_edited_before_the_configmap_exists_is_not_stored),
+        cmocka_unit_test(a_recreated_configmap_stores_only_unchanged_templates),
+        cmocka_unit_test(the_next_attempt_stores_its_own_templates),
         cmocka_unit_test(a_group_is_not_patched_until_templates_are_read),
         cmocka_unit_test(large_templates_are_not_stored),
     };

@@ -34,7 +34,7 @@ static const json_t *first_of(const struct tk_cluster *c, const char *pod) {
     return json_array_get(co_json_at(c->objects[TK_PODS], pod, "spec", "containers"), 0);
 }
 
-static void the_secret_goes_before_the_pods(void **state) {
+static void the_secret_is_created_before_the_pods(void **state) {
     (void)state;
     static const char *const shapes[][2] = {
         {"", ""},
@@ -104,7 +104,7 @@ static void the_first_container_of_every_role_gets_the_token(void **state) {
 
 /* The same Secret and reference, and in the first container of each pod that connections are
  * encrypted: what the template says of it comes before, and so counts for nothing. */
-static void encrypted_is_a_token_and_a_variable(void **state) {
+static void encrypted_peer_auth_adds_a_token_and_a_variable(void **state) {
     (void)state;
     struct tk_cluster c;
     tk_init(&c, TK_JOB(TK_ROLE("ps", 1) ",'worker':{'replicas':2,'template':{'spec':{'containers':["
@@ -212,7 +212,7 @@ static void the_secret_is_not_created_while_no_pod_is_missing(void **state) {
     tk_done(&c);
 }
 
-static void each_attempt_asks_once_and_none_is_made_while_nothing_may_be(void **state) {
+static void the_secret_is_created_once_per_attempt_and_not_while_suspended(void **state) {
     (void)state;
     struct tk_cluster c;
     tk_init(&c, TK_JOB(TK_ROLE("worker", 2) TOKEN ",'suspend':true"));
@@ -312,15 +312,15 @@ static void a_deleted_secret_is_named(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_secret_goes_before_the_pods),
+        cmocka_unit_test(the_secret_is_created_before_the_pods),
         cmocka_unit_test(the_secret_is_the_jobs_and_has_no_token_yet),
         cmocka_unit_test(the_first_container_of_every_role_gets_the_token),
         cmocka_unit_test(the_users_own_token_wins),
-        cmocka_unit_test(encrypted_is_a_token_and_a_variable),
+        cmocka_unit_test(encrypted_peer_auth_adds_a_token_and_a_variable),
         cmocka_unit_test(without_peer_auth_nothing_is_different),
         cmocka_unit_test(the_secret_is_created_once_for_pods_created_in_parts),
         cmocka_unit_test(the_secret_is_not_created_while_no_pod_is_missing),
-        cmocka_unit_test(each_attempt_asks_once_and_none_is_made_while_nothing_may_be),
+        cmocka_unit_test(the_secret_is_created_once_per_attempt_and_not_while_suspended),
         cmocka_unit_test(a_waiting_gang_has_no_secret),
         cmocka_unit_test(a_refused_secret_is_the_reason),
         cmocka_unit_test(a_deleted_secret_is_named),

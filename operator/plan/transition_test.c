@@ -103,7 +103,7 @@ static void a_notice_has_one_event_whoever_writes_it(void **state) {
 }
 
 /* Or the API server would take the second for the first. */
-static void what_happens_again_is_another_event(void **state) {
+static void a_state_that_returns_is_another_event(void **state) {
     (void)state;
     struct tk_cluster c = cluster_of(",'intranet':'Service'");
     set_all(&c, RUNS, RUNS);
@@ -125,7 +125,7 @@ int main(void) {
         cmocka_unit_test(each_state_has_one_event_whoever_writes_it),
         cmocka_unit_test(a_failed_job_has_one_event_whoever_writes_it),
         cmocka_unit_test(a_notice_has_one_event_whoever_writes_it),
-        cmocka_unit_test(what_happens_again_is_another_event),
+        cmocka_unit_test(a_state_that_returns_is_another_event),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,7 +18,7 @@ static int64_t wakes_at(struct tk_cluster *c) {
     "\"" scheduler "\" run?"
 
 /* The clusters' clock begins at 1000000 s, 1970-01-12T13:46:40Z. */
-static void a_pod_of_which_nobody_says_a_word_is_named(void **state) {
+static void a_pod_that_nobody_schedules_or_starts_is_named(void **state) {
     (void)state;
     struct tk_cluster c;
     tk_init(
@@ -158,7 +158,7 @@ static void a_pod_that_outlives_its_training_is_named(void **state) {
     tk_done(&c);
 }
 
-static void a_configmap_that_does_not_go_is_named(void **state) {
+static void a_configmap_that_stays_after_its_deletion_is_named(void **state) {
     (void)state;
     struct tk_cluster c;
     tk_init(&c, TK_JOB(TK_ROLE("worker", 1)));
@@ -175,7 +175,7 @@ static void a_configmap_that_does_not_go_is_named(void **state) {
     tk_done(&c);
 }
 
-static void a_pod_that_does_not_go_is_named(void **state) {
+static void a_pod_that_stays_after_its_deletion_is_named(void **state) {
     (void)state;
     struct tk_cluster c;
     tk_init(&c, TK_JOB(TK_ROLE("worker", 2)));
@@ -216,12 +216,12 @@ static void a_pod_that_does_not_go_is_named(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_pod_of_which_nobody_says_a_word_is_named),
+        cmocka_unit_test(a_pod_that_nobody_schedules_or_starts_is_named),
         cmocka_unit_test(a_pod_that_does_not_become_ready_is_named),
         cmocka_unit_test(a_pod_that_does_not_start_is_named),
         cmocka_unit_test(a_pod_that_outlives_its_training_is_named),
-        cmocka_unit_test(a_configmap_that_does_not_go_is_named),
-        cmocka_unit_test(a_pod_that_does_not_go_is_named),
+        cmocka_unit_test(a_configmap_that_stays_after_its_deletion_is_named),
+        cmocka_unit_test(a_pod_that_stays_after_its_deletion_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

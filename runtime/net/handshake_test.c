@@ -32,7 +32,7 @@ static void open_with(const struct net_auth *auth, struct net_handshake *h) {
     assert_int_equal(0, net_answer_write(auth, NET_REFUSAL_NONE, house, h, NULL));
 }
 
-static void both_ends_learn_what_the_other_says_and_that_it_knows_the_token(void **state) {
+static void both_ends_read_caller_bytes_and_verify_proofs(void **state) {
     (void)state;
     struct net_handshake h = {0};
     unsigned char proof[NET_PROOF_BYTES], welcome[NET_WELCOME_BYTES];
@@ -181,7 +181,7 @@ static void ends_that_disagree_about_encryption_or_version_refuse(void **state) 
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_ends_learn_what_the_other_says_and_that_it_knows_the_token),
+        cmocka_unit_test(both_ends_read_caller_bytes_and_verify_proofs),
         cmocka_unit_test(a_peer_without_the_token_is_detected_on_either_end),
         cmocka_unit_test(proofs_cover_every_byte),
         cmocka_unit_test(a_recorded_proof_is_wrong_for_another_answer),

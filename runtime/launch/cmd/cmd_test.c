@@ -232,7 +232,7 @@ static const struct row rows[] = {
     {cmd_local, {"local", "--help"}, {NULL}, 0, "NAME=COMMAND"},
 };
 
-static void commands_say_what_they_do(void **state) {
+static void commands_print_their_results(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOBUF struct co_buf out = CO_BUF(1 << 16);
@@ -279,7 +279,7 @@ static void a_word_is_a_command_by_name_alias_or_path(void **state) {
     }
 }
 
-static void an_image_runs_what_the_flag_says(void **state) {
+static void the_image_flag_replaces_an_images_program(void **state) {
     (void)state;
     char path[] = "/tmp/rt-cmd-test-XXXXXX";
     int fd = mkostemp(path, O_CLOEXEC);
@@ -297,9 +297,9 @@ static void an_image_runs_what_the_flag_says(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(commands_say_what_they_do),
+        cmocka_unit_test(commands_print_their_results),
         cmocka_unit_test(a_word_is_a_command_by_name_alias_or_path),
-        cmocka_unit_test(an_image_runs_what_the_flag_says),
+        cmocka_unit_test(the_image_flag_replaces_an_images_program),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

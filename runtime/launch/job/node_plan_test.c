@@ -545,7 +545,7 @@ static void stages_go_through_all_nodes(void **state) {
 }
 
 /* Server 0's host keeps gloo's port, also where the first node has no server. */
-static void gloo_meets_where_server_0_is(void **state) {
+static void the_gloo_endpoint_is_on_the_host_of_server_0(void **state) {
     (void)state;
     static const char *const values[] = {"{\"servers\":[],\"trainers\":[\"a:1\"],\"gloo_port\":7}",
         "{\"servers\":[\"b:2\"],\"trainers\":[],\"gloo_port\":8}", NULL};
@@ -647,7 +647,7 @@ static void logs_are_where_tools_look(void **state) {
 }
 
 /* The block of the tutorial of 2.0, and the table's width. */
-static void the_old_launchers_words(void **state) {
+static void the_configuration_block_is_that_of_the_old_launcher(void **state) {
     (void)state;
     static const char *const words[] = {"--server_num=1", "--worker_num=2", "--gpus=0,1", NULL};
     struct launch l;
@@ -723,10 +723,10 @@ int main(void) {
         cmocka_unit_test(an_address_in_brackets_is_that_address),
         cmocka_unit_test(errors_name_impossible_options),
         cmocka_unit_test(stages_go_through_all_nodes),
-        cmocka_unit_test(gloo_meets_where_server_0_is),
+        cmocka_unit_test(the_gloo_endpoint_is_on_the_host_of_server_0),
         cmocka_unit_test(nodes_that_may_share_a_directory_have_folders_of_their_own),
         cmocka_unit_test(logs_are_where_tools_look),
-        cmocka_unit_test(the_old_launchers_words),
+        cmocka_unit_test(the_configuration_block_is_that_of_the_old_launcher),
         cmocka_unit_test(lists_are_printed_as_by_python),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -189,7 +189,7 @@ static void a_program_that_is_not_there_fails_the_job(void **state) {
 }
 
 /* Servers only: they are what the job waits for. */
-static void servers_alone_are_a_job(void **state) {
+static void a_job_of_servers_only_waits_for_them(void **state) {
     (void)state;
     static const struct script job[] = {{"a", "exit 0", true}, {"b", "echo hi", true}, {NULL}};
     CO_AUTOBUF struct co_buf out = CO_BUF(1 << 20);
@@ -267,7 +267,7 @@ static void pods_have_as_long_as_the_flag_or_their_templates_say(void **state) {
     }
 }
 
-static void nohup_holds(void **state) {
+static void a_job_under_nohup_survives_sighup(void **state) {
     (void)state;
     static const struct script job[] = {{"a", "echo up; sleep 0.3; exit 4", false}, {NULL}};
     CO_AUTOBUF struct co_buf out = CO_BUF(1 << 20);
@@ -355,7 +355,7 @@ static void a_line_without_end_comes_in_pieces(void **state) {
     assert_int_equal(x, 40000);
 }
 
-static void a_reader_that_goes_ends_the_job(void **state) {
+static void a_closed_output_ends_the_job(void **state) {
     (void)state;
     static const struct script job[] = {{"a", "while :; do echo y; done", false}, {NULL}};
     CO_AUTOBUF struct co_buf out = CO_BUF(1 << 20);
@@ -385,15 +385,15 @@ int main(void) {
         cmocka_unit_test(the_first_failure_is_the_jobs),
         cmocka_unit_test(a_signal_is_named_before_what_the_pod_has_printed),
         cmocka_unit_test(a_program_that_is_not_there_fails_the_job),
-        cmocka_unit_test(servers_alone_are_a_job),
+        cmocka_unit_test(a_job_of_servers_only_waits_for_them),
         cmocka_unit_test(a_signal_ends_everything),
         cmocka_unit_test(pods_have_as_long_as_the_flag_or_their_templates_say),
-        cmocka_unit_test(nohup_holds),
+        cmocka_unit_test(a_job_under_nohup_survives_sighup),
         cmocka_unit_test(a_killed_launcher_takes_its_pods_along),
         cmocka_unit_test(a_flood_loses_nothing_and_keeps_order),
         cmocka_unit_test(a_job_ends_on_a_signal_while_nobody_reads),
         cmocka_unit_test(a_line_without_end_comes_in_pieces),
-        cmocka_unit_test(a_reader_that_goes_ends_the_job),
+        cmocka_unit_test(a_closed_output_ends_the_job),
         cmocka_unit_test(jobs_beside_each_other_have_different_addresses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -77,7 +77,7 @@ static void check_env(const struct local_pod *pod, const char *name, const char 
 }
 
 /* They are stopped together, so nobody gets less than it asks for. */
-static void the_longest_grace_period_is_that_of_all(void **state) {
+static void all_pods_get_the_longest_grace_period(void **state) {
     (void)state;
     static const struct {
         const char *first, *second;
@@ -257,7 +257,7 @@ static void many_pods_have_addresses_of_their_own(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_longest_grace_period_is_that_of_all),
+        cmocka_unit_test(all_pods_get_the_longest_grace_period),
         cmocka_unit_test(pods_become_processes_with_addresses),
         cmocka_unit_test(commands_come_from_pod_or_image),
         cmocka_unit_test(ignored_pod_fields_are_reported_once),

@@ -159,7 +159,7 @@ static void close_sayer(struct sayer *w) {
     kit_close(&w->kit);
 }
 
-static void an_event_is_said_as_its_launcher_says_it(void **state) {
+static void each_event_is_logged_in_the_words_of_its_launcher(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct sayer w;
@@ -323,7 +323,7 @@ static void a_file_that_cannot_be_written_is_a_warning_each(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_event_is_said_as_its_launcher_says_it),
+        cmocka_unit_test(each_event_is_logged_in_the_words_of_its_launcher),
         cmocka_unit_test(the_beginning_shows_options_and_then_the_mode),
         CO_TEST_IN_FOLDER(files_are_those_of_the_launcher),
         CO_TEST_IN_FOLDER(a_file_of_variables_is_sorted_and_has_no_secrets),

@@ -145,7 +145,7 @@ static void a_round_reports_its_result(void **state) {
 }
 
 /* Of the process that failed, in --log_dir; the next round knows nothing of it. */
-static void what_a_failed_process_said_is_kept_until_the_next_round(void **state) {
+static void the_last_lines_of_a_failed_process_are_kept_until_the_next_round(void **state) {
     (void)state;
     char dir[] = "/tmp/paddlerun-round-XXXXXX", text[64];
     assert_non_null(mkdtemp(dir));
@@ -182,7 +182,7 @@ static void what_a_failed_process_said_is_kept_until_the_next_round(void **state
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_round_reports_its_result),
-        cmocka_unit_test(what_a_failed_process_said_is_kept_until_the_next_round),
+        cmocka_unit_test(the_last_lines_of_a_failed_process_are_kept_until_the_next_round),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,7 +38,7 @@ static int parse(
     return options_parse(argc, (char *const *)argv, from_list, (void *)env, ret, err);
 }
 
-static void values_and_where_they_come_from(void **state) {
+static void values_are_read_from_words_variables_and_defaults(void **state) {
     (void)state;
     static const struct {
         const char *words[WORDS_MAX], *env[3];
@@ -479,7 +479,7 @@ static void arguments_after_the_script_belong_to_the_script(void **state) {
 
 /* ---- where a value is from ----------------------------------------------------------------- */
 
-static void where_a_value_is_from_is_known(void **state) {
+static void the_origin_of_each_value_is_known(void **state) {
     (void)state;
     static const struct {
         const char *words[3], *env[3];
@@ -619,7 +619,7 @@ static void a_page_that_does_not_fit_is_an_error(void **state) {
     }
 }
 
-static void rows_are_whole(void **state) {
+static void option_rows_are_complete_and_sorted(void **state) {
     (void)state;
     for (int i = 0; i < OPTIONS_OPT_COUNT; i++) {
         const struct options_option_row *row = &options_option_rows[i];
@@ -652,7 +652,7 @@ static void every_variable_of_an_option_is_in_the_contract(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_and_where_they_come_from),
+        cmocka_unit_test(values_are_read_from_words_variables_and_defaults),
         cmocka_unit_test(errors_name_option_value_and_what_was_expected),
         cmocka_unit_test(a_duration_is_of_any_unit_and_at_most_ten_years),
         cmocka_unit_test(a_size_is_of_bytes_or_binary_units),
@@ -663,7 +663,7 @@ int main(void) {
         cmocka_unit_test(an_abbreviation_of_others_is_taken_where_it_is_the_only_one),
         cmocka_unit_test(option_names_are_unique),
         cmocka_unit_test(arguments_after_the_script_belong_to_the_script),
-        cmocka_unit_test(where_a_value_is_from_is_known),
+        cmocka_unit_test(the_origin_of_each_value_is_known),
         cmocka_unit_test(an_error_stays_short_whatever_it_is_about),
         cmocka_unit_test(options_overridden_by_the_environment_are_reported),
         cmocka_unit_test(every_variable_that_wins_is_noted_in_the_order_of_options),
@@ -671,7 +671,7 @@ int main(void) {
         cmocka_unit_test(the_page_is_a_table_of_five_columns),
         cmocka_unit_test(a_page_that_does_not_fit_is_an_error),
         cmocka_unit_test(every_variable_of_an_option_is_in_the_contract),
-        cmocka_unit_test(rows_are_whole),
+        cmocka_unit_test(option_rows_are_complete_and_sorted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -98,7 +98,7 @@ static void stop(void *arg) {
 }
 
 /* By logrotate, with copytruncate: all that is in it then is new. */
-static void a_log_that_is_cut_begins_again(void **state) {
+static void a_truncated_log_is_read_from_its_beginning(void **state) {
     (void)state;
     static const char before[] = "what is longer than all that follows\n", after[] = "new\n";
     CO_CLEANUP(co_loop_freep) struct co_loop *loop = NULL;
@@ -129,7 +129,7 @@ static void a_log_that_is_cut_begins_again(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_tail_of_a_log_has_whole_lines_of_this_process_only),
-        cmocka_unit_test(a_log_that_is_cut_begins_again),
+        cmocka_unit_test(a_truncated_log_is_read_from_its_beginning),
         cmocka_unit_test(output_left_in_the_pipe_of_an_ended_child_is_kept),
     };
     if (!mkdtemp(dir)) {

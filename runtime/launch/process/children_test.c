@@ -154,7 +154,7 @@ static void a_signal_reaches_what_a_member_has_started(void **state) {
 }
 
 /* While others run: nobody waits for the last one. */
-static void what_a_member_leaves_in_its_session_ends_with_it(void **state) {
+static void processes_that_a_child_leaves_in_its_session_end_with_it(void **state) {
     static const struct {
         bool at_once;
         const char *script;
@@ -297,7 +297,7 @@ int main(int argc, char **argv) {
         T(a_group_without_members_is_reported_as_empty),
         T(a_child_that_ignores_sigterm_is_killed),
         T(a_signal_reaches_what_a_member_has_started),
-        T(what_a_member_leaves_in_its_session_ends_with_it),
+        T(processes_that_a_child_leaves_in_its_session_end_with_it),
         T(processes_that_left_their_session_are_ended),
         T(a_child_that_could_not_be_killed_is_not_reported_later),
         T(a_group_can_be_used_again),

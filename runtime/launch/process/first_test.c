@@ -150,7 +150,7 @@ static void processes_left_behind_get_sigterm_then_sigkill(void **state) {
 }
 
 /* In milliseconds it does not fit the int that poll takes. */
-static void a_grace_of_weeks_is_one(void **state) {
+static void a_grace_period_of_weeks_does_not_overflow(void **state) {
     (void)state;
     const struct proc_first_options options = {
         .termination_log = "/nonexistent", .grace_ms = (INT64_C(1) << 32) + 1};
@@ -444,7 +444,7 @@ int main(void) {
         cmocka_unit_test(signals_reach_the_whole_group),
         cmocka_unit_test(a_signal_may_be_ignored_by_the_program),
         cmocka_unit_test(processes_left_behind_get_sigterm_then_sigkill),
-        cmocka_unit_test(a_grace_of_weeks_is_one),
+        cmocka_unit_test(a_grace_period_of_weeks_does_not_overflow),
         cmocka_unit_test(orphans_are_reaped_while_the_program_runs),
         cmocka_unit_test(the_program_dies_with_a_killed_first_process),
         cmocka_unit_test(ctrl_z_stops_and_fg_continues),

@@ -86,7 +86,7 @@ static void fixed_ports_are_taken_as_they_are(void **state) {
     assert_non_null(strstr(err.msg, "3 ports from 65535 on"));
 }
 
-static void too_few_open_files_are_said(void **state) {
+static void a_low_open_files_limit_is_named(void **state) {
     (void)state;
     struct proc_ports_range range = {40000, 60000, 0};
     struct proc_ports p;
@@ -110,7 +110,7 @@ int main(void) {
         cmocka_unit_test(ports_are_held_until_released_and_locked_until_done),
         cmocka_unit_test(ranges),
         cmocka_unit_test(fixed_ports_are_taken_as_they_are),
-        cmocka_unit_test(too_few_open_files_are_said),
+        cmocka_unit_test(a_low_open_files_limit_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,7 +22,7 @@ static void say(struct proc_relay *r, const char *text) {
     assert_int_equal(write(proc_relay_fd(r), text, (size_t)n), n);
 }
 
-static void what_children_print_is_passed_on_and_its_end_kept(void **state) {
+static void output_of_children_is_copied_and_its_last_lines_are_kept(void **state) {
     (void)state;
     CO_CLEANUP(co_loop_freep) struct co_loop *loop = NULL;
     int to[2];
@@ -105,7 +105,7 @@ static void a_slow_reader_gets_all(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_children_print_is_passed_on_and_its_end_kept),
+        cmocka_unit_test(output_of_children_is_copied_and_its_last_lines_are_kept),
         cmocka_unit_test(a_slow_reader_gets_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,7 @@
 
 #include "common/buf.h"
 
-static void written_where_it_is_there_and_empty(void **state) {
+static void the_termination_log_is_written_if_it_exists_and_is_empty(void **state) {
     (void)state;
     static const struct {
         const char *before, *lines, *cause, *after;
@@ -56,7 +56,7 @@ static void the_termination_log_is_never_created_and_a_pipe_is_skipped(void **st
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(written_where_it_is_there_and_empty),
+        cmocka_unit_test(the_termination_log_is_written_if_it_exists_and_is_empty),
         cmocka_unit_test(the_termination_log_is_never_created_and_a_pipe_is_skipped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

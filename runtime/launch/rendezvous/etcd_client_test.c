@@ -156,7 +156,7 @@ static void requests_say_what_they_are_about(void **state) {
 }
 
 /* Who asked would ask again at once, and so for ever. */
-static void an_answer_without_what_was_asked_for_is_none(void **state) {
+static void an_answer_without_the_requested_field_is_an_error(void **state) {
     (void)state;
     static const char *const texts[] = {"answers without \"token\"", "answers without \"ID\""};
     for (size_t i = 0; i < CO_ARRAY_LEN(texts); i++) {
@@ -199,7 +199,7 @@ static void a_token_goes_with_every_request_until_it_expires(void **state) {
     end(&w);
 }
 
-static void a_wrong_password_is_no_passing_trouble(void **state) {
+static void a_wrong_password_is_reported_as_forbidden(void **state) {
     (void)state;
     struct world w;
     begin(&w, "ann:wrong");
@@ -264,9 +264,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refusals_have_different_codes),
         cmocka_unit_test(requests_say_what_they_are_about),
-        cmocka_unit_test(an_answer_without_what_was_asked_for_is_none),
+        cmocka_unit_test(an_answer_without_the_requested_field_is_an_error),
         cmocka_unit_test(a_token_goes_with_every_request_until_it_expires),
-        cmocka_unit_test(a_wrong_password_is_no_passing_trouble),
+        cmocka_unit_test(a_wrong_password_is_reported_as_forbidden),
         cmocka_unit_test(leases_are_read_from_answers),
         cmocka_unit_test(the_watch_reports_changes_and_its_end),
         cmocka_unit_test(canceled_requests_are_not_reported),

@@ -219,7 +219,7 @@ static void check(const struct row *row) {
     rdzv_etcd_view_done(&v);
 }
 
-static void decisions(void **state) {
+static void each_state_in_etcd_gives_its_decision(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         check(&rows[i]);
@@ -274,7 +274,7 @@ static void neighbours(void **state) {
     }
 }
 
-static void answers_that_are_none(void **state) {
+static void malformed_answers_are_refused(void **state) {
     (void)state;
     static const char *const rows_of_text[] = {"{}", "{\"header\": {\"revision\": \"1\"}}",
         "{\"header\": {\"revision\": \"1\"}, \"responses\": [{}, {}]}",
@@ -296,7 +296,7 @@ static void answers_that_are_none(void **state) {
 }
 
 /* Whoever may write to the etcd may write anything there. */
-static void odd_keys_and_documents_are_nobodys(void **state) {
+static void odd_keys_and_documents_are_ignored(void **state) {
     (void)state;
     const struct key keys[KEYS] = {NODE("b", "1", 1), {OURS, "/paddlerun/j/why/a", "7"},
         {OURS, "/paddlerun/j/why/b", "[]"}, {OURS, "/paddlerun/j/done/\xff", "{\"round\": 0}"},
@@ -311,8 +311,8 @@ static void odd_keys_and_documents_are_nobodys(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(decisions), cmocka_unit_test(neighbours),
-        cmocka_unit_test(answers_that_are_none),
-        cmocka_unit_test(odd_keys_and_documents_are_nobodys)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(each_state_in_etcd_gives_its_decision),
+        cmocka_unit_test(neighbours), cmocka_unit_test(malformed_answers_are_refused),
+        cmocka_unit_test(odd_keys_and_documents_are_ignored)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -121,7 +121,7 @@ static void a_round_names_its_nodes_by_rank_and_outlives_them(void **state) {
     assert_string_equal(co_json_str(json_array_get(compare, 0), "mod_revision"), "17");
 }
 
-static void all_is_read_in_the_order_that_the_view_expects(void **state) {
+static void ranges_are_read_in_the_order_of_the_view(void **state) {
     (void)state;
     static const char *const keys[] = {
         "/paddle/j/heartbeat/", "/j/info/", "/paddlerun/j/", "/paddle/j"};
@@ -143,7 +143,7 @@ int main(void) {
         cmocka_unit_test(final_messages_name_the_round_that_was_met),
         cmocka_unit_test(a_dead_nodes_keys_go_before_its_lease_ends),
         cmocka_unit_test(a_round_names_its_nodes_by_rank_and_outlives_them),
-        cmocka_unit_test(all_is_read_in_the_order_that_the_view_expects),
+        cmocka_unit_test(ranges_are_read_in_the_order_of_the_view),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

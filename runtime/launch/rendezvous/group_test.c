@@ -174,7 +174,7 @@ static const struct row rows[] = {
         "+a +b p:x *3 a+1 b+1 #b a=C a.1 +a > *2", NULL},
 };
 
-static void stories(void **state) {
+static void each_sequence_of_node_events_gives_its_state(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         const struct row *row = &rows[i];
@@ -304,7 +304,7 @@ static void members_and_missing_ranks_are_described(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stories),
+        cmocka_unit_test(each_sequence_of_node_events_gives_its_state),
         cmocka_unit_test(each_tick_returns_the_time_of_the_next),
         cmocka_unit_test(late_node_is_reported_and_costs_nothing),
         cmocka_unit_test(beats_are_slower_where_there_are_many),

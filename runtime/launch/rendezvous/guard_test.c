@@ -313,7 +313,7 @@ static void a_node_believes_no_answer_without_a_proof(void **state) {
     node_close(&n);
 }
 
-static void without_a_prover_all_is_as_it_was(void **state) {
+static void a_client_without_a_token_sends_plain_requests(void **state) {
     (void)state;
     world.open = true;
     struct co_httpc *http =
@@ -337,7 +337,7 @@ int main(void) {
         ONE(a_node_with_another_token_gets_the_reason),
         ONE(a_node_sends_nothing_to_a_peer_that_asks_for_no_proof),
         ONE(a_node_believes_no_answer_without_a_proof),
-        ONE(without_a_prover_all_is_as_it_was),
+        ONE(a_client_without_a_token_sends_plain_requests),
     };
     return cmocka_run_group_tests_name("guard", tests, NULL, NULL);
 }

@@ -224,7 +224,7 @@ static void run(const char *steps, int max, int level) {
 #define PADDLES "note the master is Paddle's launcher: no node is notified of another's end"
 #define LIST "200 {\"/j/info/a/-1\":\"{}\",\"/j/info/b/-1\":\"{}\"}"
 
-static void a_node_does_as_the_master_says(void **state) {
+static void each_answer_of_the_master_gives_its_callbacks(void **state) {
     (void)state;
     static const struct {
         int max, level;
@@ -435,7 +435,7 @@ static void a_master_that_is_no_address_is_named(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_node_does_as_the_master_says),
+        cmocka_unit_test(each_answer_of_the_master_gives_its_callbacks),
         cmocka_unit_test(a_server_that_is_no_master_is_asked_at_intervals),
         cmocka_unit_test(a_master_that_is_no_address_is_named),
         cmocka_unit_test(workers_that_fail_while_a_job_ends_do_not_keep_its_master),

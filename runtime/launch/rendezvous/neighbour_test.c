@@ -86,7 +86,7 @@ static void watch_until_late(struct world *w) {
     w->late = false;
 }
 
-static void two_of_them_see_each_other(void **state) {
+static void two_neighbours_see_each_other(void **state) {
     struct world *w = *state;
     rdzv_neighbour_watch(w->one, "127.0.0.1", rdzv_neighbour_port(w->one), "aa");
     until(w, RDZV_NEIGHBOUR_ANSWERED);
@@ -143,7 +143,7 @@ static void late_neighbour_is_left_to_its_lease(void **state) {
 int main(void) {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(two_of_them_see_each_other),
+        T(two_neighbours_see_each_other),
         T(late_neighbour_is_late_until_it_answers),
         T(a_neighbour_that_closes_is_gone),
         T(a_neighbour_with_another_name_at_its_port_is_gone),

@@ -144,7 +144,7 @@ static void wait_for(const char *text) {
 
 /* ---- tests ------------------------------------------------------------------------------- */
 
-static void options_that_cannot_be_are_named(void **state) {
+static void invalid_options_are_named(void **state) {
     (void)state;
     static char long_value[RDZV_VALUE_MAX + 2], long_name[CO_ERR_MAX];
     memset(long_value, 'x', sizeof(long_value) - 1);
@@ -190,7 +190,7 @@ static void options_that_cannot_be_are_named(void **state) {
     close_world();
 }
 
-static void the_master_says_which_way(void **state) {
+static void the_master_url_selects_the_backend(void **state) {
     (void)state;
     static const struct {
         const char *master, *trace;
@@ -265,7 +265,7 @@ static void callbacks_come_in_their_order(void **state) {
     close_world();
 }
 
-static void nodes_meet_in_time_or_it_is_over(void **state) {
+static void a_rendezvous_that_misses_its_deadline_ends(void **state) {
     (void)state;
     struct rdzv_options o = good();
     o.deadline_ms = SOON_MS;
@@ -286,7 +286,7 @@ static void nodes_meet_in_time_or_it_is_over(void **state) {
 }
 
 /* Nobody answers: a second at most.  No other callback runs once it leaves. */
-static void leaving_has_an_end(void **state) {
+static void leaving_ends_although_nobody_answers(void **state) {
     (void)state;
     struct rdzv_options o = good();
     assert_int_equal(open_world(&o, NULL), 0);
@@ -308,11 +308,11 @@ static void leaving_has_an_end(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(options_that_cannot_be_are_named),
-        cmocka_unit_test(the_master_says_which_way),
+        cmocka_unit_test(invalid_options_are_named),
+        cmocka_unit_test(the_master_url_selects_the_backend),
         cmocka_unit_test(callbacks_come_in_their_order),
-        cmocka_unit_test(nodes_meet_in_time_or_it_is_over),
-        cmocka_unit_test(leaving_has_an_end),
+        cmocka_unit_test(a_rendezvous_that_misses_its_deadline_ends),
+        cmocka_unit_test(leaving_ends_although_nobody_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -229,7 +229,7 @@ static void keys_are_kept_and_nonsense_is_refused(void **state) {
     end(&w);
 }
 
-static void keys_of_nobody_have_a_bound(void **state) {
+static void the_number_of_keys_is_bounded(void **state) {
     (void)state;
     struct world w;
     char path[32];
@@ -440,7 +440,7 @@ static void nodes_that_run_learn_of_one_anothers_end(void **state) {
     }
 }
 
-static void all_are_notified_when_all_are_done(void **state) {
+static void all_nodes_are_notified_when_all_are_done(void **state) {
     (void)state;
     struct world w;
     begin_running(&w, -1);
@@ -472,7 +472,7 @@ int main(void) {
     memset(control, 1, VALUE);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_are_kept_and_nonsense_is_refused),
-        cmocka_unit_test(keys_of_nobody_have_a_bound),
+        cmocka_unit_test(the_number_of_keys_is_bounded),
         cmocka_unit_test(bytes_of_keys_have_a_bound),
         cmocka_unit_test(a_listing_has_a_bound),
         cmocka_unit_test(large_listings_are_few),
@@ -480,7 +480,7 @@ int main(void) {
         cmocka_unit_test(slow_connections_keep_no_job_from_forming),
         cmocka_unit_test(nodes_that_gather_learn_who_is_missing),
         cmocka_unit_test(nodes_that_run_learn_of_one_anothers_end),
-        cmocka_unit_test(all_are_notified_when_all_are_done),
+        cmocka_unit_test(all_nodes_are_notified_when_all_are_done),
         cmocka_unit_test(a_service_that_ends_notifies_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -192,7 +192,7 @@ static void ends(struct child *c, int code, const char *text) {
     co_buf_done(&c->text);
 }
 
-static void wrong_use_ends_with_2(void **state) {
+static void wrong_usage_exits_with_2(void **state) {
     (void)state;
     static const struct {
         const char *words[WORDS_MAX], *env[2];
@@ -229,7 +229,7 @@ static int take_port(unsigned *ret_port) {
     return fd;
 }
 
-static void a_port_that_is_taken_ends_it_with_1(void **state) {
+static void a_taken_port_exits_with_1(void **state) {
     (void)state;
     unsigned port = 0;
     int fd = take_port(&port);
@@ -347,8 +347,8 @@ int main(void) {
         cmocka_unit_test(flags_are_those_of_paddle),
         cmocka_unit_test(interfaces_become_addresses),
         cmocka_unit_test(an_interface_that_is_not_there_is_named_with_those_that_are),
-        cmocka_unit_test(wrong_use_ends_with_2),
-        cmocka_unit_test(a_port_that_is_taken_ends_it_with_1),
+        cmocka_unit_test(wrong_usage_exits_with_2),
+        cmocka_unit_test(a_taken_port_exits_with_1),
         cmocka_unit_test(lines_go_where_glog_would_write_them),
         cmocka_unit_test(a_signal_ends_all_servers),
         cmocka_unit_test(the_server_ends_after_its_trainers_and_names_lost_ones),

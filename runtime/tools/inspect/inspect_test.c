@@ -182,7 +182,7 @@ static void assert_rows(const struct seen *s, const float want[8]) {
     }
 }
 
-static void a_chain_is_seen_as_a_load_would(void **state) {
+static void a_chain_shows_the_rows_that_a_load_would_read(void **state) {
     write_chain(*state);
     CO_CLEANUP(inspect_view_closep) struct inspect_view *v = open_at(*state, "");
     assert_int_equal(v->chain->points[v->chain->n - 1].number, 3);
@@ -211,7 +211,7 @@ static void a_chain_is_seen_as_a_load_would(void **state) {
     assert_int_equal(sum.erased, 2);
 }
 
-static void shares_and_little_memory_see_the_same(void **state) {
+static void shares_and_several_passes_show_the_same_rows(void **state) {
     write_chain(*state);
     CO_CLEANUP(inspect_view_closep) struct inspect_view *v = open_at(*state, "");
     v->memory = 1; /* a pass for every byte */
@@ -400,8 +400,8 @@ static void a_table_that_no_load_takes_is_not_whole(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_table_that_no_load_takes_is_not_whole),
-        CO_TEST_IN_FOLDER(a_chain_is_seen_as_a_load_would),
-        CO_TEST_IN_FOLDER(shares_and_little_memory_see_the_same),
+        CO_TEST_IN_FOLDER(a_chain_shows_the_rows_that_a_load_would_read),
+        CO_TEST_IN_FOLDER(shares_and_several_passes_show_the_same_rows),
         CO_TEST_IN_FOLDER(two_points_are_compared),
         CO_TEST_IN_FOLDER(a_chain_becomes_a_directory_of_rt_save),
         CO_TEST_IN_FOLDER(damage_is_named),

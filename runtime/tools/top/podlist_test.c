@@ -46,7 +46,7 @@ static void same(const char *is, const char *wanted) {
     }
 }
 
-static void where_a_pod_is_asked(void **state) {
+static void the_metrics_path_of_a_pod_is_read_from_the_list(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct top_podlist p = {0};
@@ -77,7 +77,7 @@ static void malformed_pod_lists_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(where_a_pod_is_asked),
+        cmocka_unit_test(the_metrics_path_of_a_pod_is_read_from_the_list),
         cmocka_unit_test(malformed_pod_lists_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,7 +33,7 @@ static void malformed_samples_are_skipped(void **state) {
     top_samples_done(&s);
 }
 
-static void too_many_are_refused(void **state) {
+static void too_many_samples_are_refused(void **state) {
     (void)state;
     CO_AUTOBUF struct co_buf b = CO_BUF(1 << 20);
     for (int i = 0; i <= TOP_SAMPLES_MAX; i++) {
@@ -49,7 +49,7 @@ static void too_many_are_refused(void **state) {
     "h_bucket{op=\"x\",le=\"0.1\"} " #a "\nh_bucket{op=\"x\",le=\"1\"} " #b                        \
     "\nh_bucket{op=\"x\",le=\"+Inf\"} " #c "\n"
 
-static void quantiles_are_of_what_came_since(void **state) {
+static void quantiles_cover_the_samples_since_the_last_table(void **state) {
     (void)state;
     struct top_samples old = parse(BUCKETS(100, 100, 100), 1),
                        now = parse(BUCKETS(101, 109, 110), 2);
@@ -62,7 +62,7 @@ static void quantiles_are_of_what_came_since(void **state) {
     top_samples_done(&now);
 }
 
-static void a_quantile_of_another_process_is_of_all_that_it_did(void **state) {
+static void a_quantile_of_a_restarted_process_covers_all_its_samples(void **state) {
     (void)state;
     static const struct {
         const char *before, *now;
@@ -135,7 +135,7 @@ static void servers_trainers_and_the_silent(void **state) {
 }
 
 /* A cell is as wide as its column whatever the number is; of a server, of a trainer. */
-static void numbers_are_short_whatever_they_are(void **state) {
+static void numbers_of_any_size_fit_their_columns(void **state) {
     (void)state;
 #define S "process_start_time_seconds 90\npaddlert_server_memory_limit_bytes 100\n"
 #define T "process_start_time_seconds 90\npaddlert_trainer_steps_total "
@@ -214,11 +214,11 @@ static void a_long_name_moves_no_column(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(malformed_samples_are_skipped),
-        cmocka_unit_test(too_many_are_refused),
-        cmocka_unit_test(quantiles_are_of_what_came_since),
-        cmocka_unit_test(a_quantile_of_another_process_is_of_all_that_it_did),
+        cmocka_unit_test(too_many_samples_are_refused),
+        cmocka_unit_test(quantiles_cover_the_samples_since_the_last_table),
+        cmocka_unit_test(a_quantile_of_a_restarted_process_covers_all_its_samples),
         cmocka_unit_test(servers_trainers_and_the_silent),
-        cmocka_unit_test(numbers_are_short_whatever_they_are),
+        cmocka_unit_test(numbers_of_any_size_fit_their_columns),
         cmocka_unit_test(a_long_name_moves_no_column),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

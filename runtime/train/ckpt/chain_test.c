@@ -520,7 +520,7 @@ static void a_link_to_nowhere_is_not_an_empty_directory(void **state) {
     assert_int_equal(0, lstat(at, &st));
 }
 
-static void a_search_says_what_it_found_instead_of_what(void **state) {
+static void a_search_names_the_skipped_and_the_chosen_checkpoint(void **state) {
     const char *dir = *state;
     CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *c = NULL;
     const struct ckpt_search search = {.dir = dir, .most = UINT64_MAX};
@@ -618,7 +618,7 @@ static void save_and_report(const char *dir, int fd) {
     }
 }
 
-static void a_kill_at_any_step_leaves_a_whole_one(void **state) {
+static void a_kill_at_any_step_leaves_a_whole_checkpoint(void **state) {
     const char *dir = *state;
     uint64_t committed = 0;
     bool ended = false;
@@ -686,9 +686,9 @@ int main(void) {
         CO_TEST_IN_FOLDER(an_unreadable_checkpoint_ends_the_search),
         CO_TEST_IN_FOLDER(a_checkpoint_of_a_later_version_ends_the_search),
         CO_TEST_IN_FOLDER(a_link_to_nowhere_is_not_an_empty_directory),
-        CO_TEST_IN_FOLDER(a_search_says_what_it_found_instead_of_what),
+        CO_TEST_IN_FOLDER(a_search_names_the_skipped_and_the_chosen_checkpoint),
         CO_TEST_IN_FOLDER(a_directory_that_cannot_be_listed_is_not_empty),
-        CO_TEST_IN_FOLDER(a_kill_at_any_step_leaves_a_whole_one),
+        CO_TEST_IN_FOLDER(a_kill_at_any_step_leaves_a_whole_checkpoint),
         CO_TEST_IN_FOLDER(delta_is_refused_on_the_base_of_another_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -233,7 +233,7 @@ static void a_save_that_was_replaced_says_so(void **state) {
     assert_true(ckpt_is_replaced(c));
 }
 
-static void no_manifest_is_not_found(void **state) {
+static void a_directory_without_a_manifest_is_not_found(void **state) {
     struct ckpt *c = NULL;
     struct co_err err = {0};
     assert_int_equal(CO_NOTFOUND, ckpt_open(*state, &c, &err));
@@ -357,7 +357,7 @@ static int try_save(const char *dir, float base) {
 }
 
 /* Nothing of the old save is removed before the new one is durable. */
-static void a_sync_that_fails_fails_the_save_and_leaves_one(void **state) {
+static void a_failed_sync_fails_the_save_and_keeps_the_old_one(void **state) {
     const char *dir = *state;
     bool failed = true;
     save(dir, 1);
@@ -473,12 +473,12 @@ int main(void) {
         cmocka_unit_test_setup_teardown(
             files_that_no_save_touches_any_more_are_removed, without_locks, with_locks),
         CO_TEST_IN_FOLDER(a_save_that_was_replaced_says_so),
-        CO_TEST_IN_FOLDER(no_manifest_is_not_found),
+        CO_TEST_IN_FOLDER(a_directory_without_a_manifest_is_not_found),
         CO_TEST_IN_FOLDER(a_save_of_a_later_version_is_unsupported_not_damaged),
         CO_TEST_IN_FOLDER(damage_is_refused_and_named),
         CO_TEST_IN_FOLDER(a_chunk_may_be_larger_than_the_one_before),
         CO_TEST_IN_FOLDER(directories_are_made),
-        CO_TEST_IN_FOLDER(a_sync_that_fails_fails_the_save_and_leaves_one),
+        CO_TEST_IN_FOLDER(a_failed_sync_fails_the_save_and_keeps_the_old_one),
         CO_TEST_IN_FOLDER(the_names_of_new_directories_are_durable),
         CO_TEST_IN_FOLDER(a_save_beside_one_that_cannot_be_read_is_refused),
         CO_TEST_IN_FOLDER(a_new_save_takes_names_that_no_file_has),

@@ -303,7 +303,7 @@ static void a_split_is_a_call_of_its_own(void **state) {
     assert_int_equal(bad, 0);
 }
 
-static void no_first_call_has_the_sign_of_a_message(void **state) {
+static void signs_of_first_calls_and_of_messages_differ(void **state) {
     (void)state;
     for (uint32_t i = 0; i < RT_KINDS * RT_DTYPES * RT_DTYPES; i++) {
         struct rt_group g = {.size = 2};
@@ -421,7 +421,7 @@ static int parts_in_dispute(
     return said ? rt_group_barrier(g, err) : rc;
 }
 
-static void a_goodbye_has_the_last_calls(void **state) {
+static void a_goodbye_carries_the_last_calls(void **state) {
     (void)state;
     for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
         struct coll_world w = {.n = 2,
@@ -488,10 +488,10 @@ int main(void) {
         cmocka_unit_test(all_ranks_that_disagree_are_notified),
         cmocka_unit_test(pairs_that_disagree_are_reported),
         cmocka_unit_test(a_split_is_a_call_of_its_own),
-        cmocka_unit_test(no_first_call_has_the_sign_of_a_message),
+        cmocka_unit_test(signs_of_first_calls_and_of_messages_differ),
         cmocka_unit_test(messages_in_flight_are_not_reported_as_disagreement),
         cmocka_unit_test(roots_that_nobody_else_names_are_reported),
-        cmocka_unit_test(a_goodbye_has_the_last_calls),
+        cmocka_unit_test(a_goodbye_carries_the_last_calls),
         cmocka_unit_test(all_ranks_name_the_late_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -67,7 +67,7 @@ static int all_algorithms(
     return 0;
 }
 
-static void all_ways_lead_to_the_same(void **state) {
+static void all_algorithms_give_the_same_result(void **state) {
     (void)state;
     for (uint32_t n = 2; n <= WORLD_MAX; n++) {
         struct coll_world w = {.n = n, .transport = RT_TRANSPORT_TCP};
@@ -99,7 +99,7 @@ static void an_in_place_receive_does_not_overwrite_unsent_bytes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_ways_lead_to_the_same),
+        cmocka_unit_test(all_algorithms_give_the_same_result),
         cmocka_unit_test(an_in_place_receive_does_not_overwrite_unsent_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -468,7 +468,7 @@ static void a_group_forms_in_a_flood(void **state) {
 }
 
 /* Rank 1 with another token than rank 0.  It has tried twice before its time is over. */
-static void wrong_tokens_are_refused_and_said(void **state) {
+static void wrong_tokens_are_refused_and_named(void **state) {
     (void)state;
     struct coll_world w = {.n = 2};
     world_ports(&w);
@@ -623,7 +623,7 @@ int main(void) {
         cmocka_unit_test(strangers_do_not_displace_a_rank),
         cmocka_unit_test(a_hello_needs_the_token),
         cmocka_unit_test(a_group_forms_in_a_flood),
-        cmocka_unit_test(wrong_tokens_are_refused_and_said),
+        cmocka_unit_test(wrong_tokens_are_refused_and_named),
         cmocka_unit_test(a_door_serves_all_groups_that_form),
         cmocka_unit_test(a_door_by_name_is_open_for_ipv4),
     };

@@ -193,7 +193,7 @@ static void every_kind_of_call(void **state) {
     (void)unsetenv("STANDIN_NCCL_ORDERLY");
 }
 
-static void every_kind_without_what_new_libraries_have(void **state) {
+static void every_call_works_with_an_old_nccl(void **state) {
     (void)state;
     CO_AUTOFREE char *plain = co_xasprintf("%s/plain", gk_standins);
     (void)setenv("FLAGS_nccl_dir", plain, 1);
@@ -469,7 +469,7 @@ static int both(struct coll_world *w, struct rt_group *g, uint32_t rank, struct 
     return 0;
 }
 
-static void main_memory_goes_as_ever(void **state) {
+static void groups_with_gpus_also_reduce_main_memory(void **state) {
     (void)state;
     struct coll_world w = {.n = gk_least(3), .nodes = 2, .set = gk_on_gpus};
     assert_int_equal(world_run(&w, both), 0);
@@ -511,17 +511,17 @@ int main(int argc, char **argv) {
         cmocka_unit_test(started_sends_and_receives_go_at_the_same_time),
         cmocka_unit_test(groups_of_groups_stay_on_their_gpus),
         cmocka_unit_test(arguments_that_do_not_fit_are_refused),
-        cmocka_unit_test(main_memory_goes_as_ever),
+        cmocka_unit_test(groups_with_gpus_also_reduce_main_memory),
     };
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_of_call),
-        cmocka_unit_test(every_kind_without_what_new_libraries_have),
+        cmocka_unit_test(every_call_works_with_an_old_nccl),
         cmocka_unit_test(every_type_and_reduction),
         cmocka_unit_test(started_calls_are_made_in_order),
         cmocka_unit_test(started_sends_and_receives_go_at_the_same_time),
         cmocka_unit_test(groups_of_groups_stay_on_their_gpus),
         cmocka_unit_test(arguments_that_do_not_fit_are_refused),
-        cmocka_unit_test(main_memory_goes_as_ever),
+        cmocka_unit_test(groups_with_gpus_also_reduce_main_memory),
         cmocka_unit_test(encrypted_groups_stay_on_one_machine),
     };
     return gk_begin(argc, argv) ? cmocka_run_group_tests_name("real", real, NULL, NULL)

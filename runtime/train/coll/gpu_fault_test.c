@@ -135,7 +135,7 @@ static int kills_before_it_fails(
 }
 
 /* NCCL of one rank fails of another one's death, and at once. */
-static void the_dead_are_named_though_nccl_fails_first(void **state) {
+static void a_killed_rank_is_named_although_nccl_fails_first(void **state) {
     (void)state;
     struct coll_world w = {.n = 3, .set = fails_of_another};
     world_start(&w, kills_before_it_fails);
@@ -261,7 +261,7 @@ static int shrinks(struct coll_world *w, struct rt_group *g, uint32_t rank, stru
     return gone[1] ? 0 : co_err_set(err, CO_INTERNAL, "rank 1 is there");
 }
 
-static void those_that_are_left_continue(void **state) {
+static void surviving_ranks_continue(void **state) {
     (void)state;
     struct coll_world w = {.n = ranks_of(3), .set = gk_on_gpus};
     world_start(&w, shrinks);
@@ -288,17 +288,17 @@ int main(int argc, char **argv) {
         cmocka_unit_test(late_ranks_are_named),
         cmocka_unit_test(ranks_that_left_are_named),
         cmocka_unit_test(calls_that_differ_are_noticed),
-        cmocka_unit_test(those_that_are_left_continue),
+        cmocka_unit_test(surviving_ranks_continue),
     };
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(killed_ranks_are_named),
-        cmocka_unit_test(the_dead_are_named_though_nccl_fails_first),
+        cmocka_unit_test(a_killed_rank_is_named_although_nccl_fails_first),
         cmocka_unit_test(stopped_ranks_are_named),
         cmocka_unit_test(late_ranks_are_named),
         cmocka_unit_test(ranks_that_left_are_named),
         cmocka_unit_test(calls_that_differ_are_noticed),
         cmocka_unit_test(faults_of_one_rank_are_reported_to_all),
-        cmocka_unit_test(those_that_are_left_continue),
+        cmocka_unit_test(surviving_ranks_continue),
         cmocka_unit_test(a_gpu_is_not_used_twice),
     };
     return gk_begin(argc, argv) ? cmocka_run_group_tests_name("real", real, NULL, NULL)

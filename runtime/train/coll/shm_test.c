@@ -58,7 +58,7 @@ static void ranks_sleep_where_yields_take_long(void **state) {
 
 /* A rank that sleeps is woken by what another puts into their pipe or takes out of it; if nobody
  * sleeps, nobody is woken. */
-static void a_pipe_wakes_who_sleeps(void **state) {
+static void writing_to_a_pipe_wakes_only_a_sleeping_rank(void **state) {
     (void)state;
     struct coll_peer peers[2] = {{.local = 0}, {.local = 1}};
     struct rt_group g = {.rank = 0, .size = 2, .local = 0, .n_local = 2, .peers = peers};
@@ -118,7 +118,7 @@ int main(void) {
         cmocka_unit_test(ranks_yield_where_they_outnumber_the_cores),
         cmocka_unit_test(cores_are_those_of_the_process),
         cmocka_unit_test(ranks_sleep_where_yields_take_long),
-        cmocka_unit_test(a_pipe_wakes_who_sleeps),
+        cmocka_unit_test(writing_to_a_pipe_wakes_only_a_sleeping_rank),
         cmocka_unit_test(arenas_of_large_machines_fit_into_a_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -110,7 +110,7 @@ static void a_set_that_grows_is_voted_for_again(void **state) {
 
 /* Rank 2 has seen the round end, has said so to this rank alone, and has died; rank 3 knows of that
  * and votes again.  Had this rank joined that vote, rank 3 would have ended the round with it. */
-static void nobody_votes_in_a_round_that_has_ended(void **state) {
+static void a_rank_casts_no_vote_in_an_ended_round(void **state) {
     (void)state;
     struct voter v;
     voter_start(&v);
@@ -144,7 +144,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_votes_end_a_round),
         cmocka_unit_test(a_set_that_grows_is_voted_for_again),
-        cmocka_unit_test(nobody_votes_in_a_round_that_has_ended),
+        cmocka_unit_test(a_rank_casts_no_vote_in_an_ended_round),
         cmocka_unit_test(a_rank_that_is_voted_dead_gives_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -303,7 +303,7 @@ static int is_stopped(struct coll_world *w, struct rt_group *g, uint32_t rank, s
     return rt_group_barrier(g, err);
 }
 
-static void a_rank_that_was_stopped_gives_nobody_up(void **state) {
+static void a_rank_that_was_stopped_gives_no_peer_up(void **state) {
     (void)state;
     static const enum rt_kind kinds[] = {RT_ALL_REDUCE, RT_SEND};
     static struct coll_world worlds[2 * CO_ARRAY_LEN(kinds)];
@@ -333,7 +333,7 @@ int main(void) {
         cmocka_unit_test(a_rank_that_left_is_named_when_its_connections_end),
         cmocka_unit_test(a_rank_that_left_is_named_when_no_bytes_arrive),
         cmocka_unit_test(a_rank_that_left_shared_memory_is_named_at_the_second_check),
-        cmocka_unit_test(a_rank_that_was_stopped_gives_nobody_up),
+        cmocka_unit_test(a_rank_that_was_stopped_gives_no_peer_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

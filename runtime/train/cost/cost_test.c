@@ -60,7 +60,7 @@ static void the_cheapest_is_taken(void **state) {
 }
 
 /* What nobody would measure otherwise: many steps are worth it only for many bytes. */
-static void few_steps_for_small_calls_few_bytes_for_large_ones(void **state) {
+static void small_calls_take_few_steps_and_large_calls_few_bytes(void **state) {
     (void)state;
     assert_int_equal(cost_algorithm_cheapest(COST_ALGORITHM_RING, 64, 8), COST_ALGORITHM_DOUBLING);
     assert_int_not_equal(
@@ -94,7 +94,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_and_bytes_are_those_of_the_algorithms),
         cmocka_unit_test(the_cheapest_is_taken),
-        cmocka_unit_test(few_steps_for_small_calls_few_bytes_for_large_ones),
+        cmocka_unit_test(small_calls_take_few_steps_and_large_calls_few_bytes),
         cmocka_unit_test(the_table_names_every_algorithm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,7 +55,7 @@ static void parameters_are_parts_of_one_vector(void **state) {
     rt_params_free(other);
 }
 
-static void lists_that_are_none_are_refused(void **state) {
+static void invalid_parameter_lists_are_refused(void **state) {
     static const struct {
         struct rt_param list[2];
         size_t n;
@@ -254,7 +254,7 @@ static void the_classic_lines(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parameters_are_parts_of_one_vector),
-        cmocka_unit_test(lists_that_are_none_are_refused),
+        cmocka_unit_test(invalid_parameter_lists_are_refused),
         cmocka_unit_test(a_restart_resumes_with_values_and_optimizer),
         cmocka_unit_test(a_trainer_resumes_behind_its_last_step),
         cmocka_unit_test(the_classic_lines),

@@ -275,7 +275,7 @@ static size_t read_only_file(const char *dir, char *ret, size_t size) {
 }
 
 /* The file may not become longer than a part of the second record; then it may. */
-static void a_record_that_the_disk_cut_is_taken_back(void **state) {
+static void a_record_cut_by_a_full_disk_is_removed(void **state) {
     static char text[2][1 << 16];
     CO_AUTOFREE char *dir = co_xasprintf("%s/a/b/", (char *)*state);
     struct meter_events *e = NULL;
@@ -329,7 +329,7 @@ int main(void) {
         cmocka_unit_test(metrics_are_served_while_the_meter_is_open),
         cmocka_unit_test(records_have_tensorboards_bytes),
         cmocka_unit_test(a_record_holds_any_number_and_a_name_of_its_size),
-        CO_TEST_IN_FOLDER(a_record_that_the_disk_cut_is_taken_back),
+        CO_TEST_IN_FOLDER(a_record_cut_by_a_full_disk_is_removed),
         cmocka_unit_test(a_directory_that_cannot_be_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -140,7 +140,7 @@ static void rules_follow_paddle(void **state) {
     assert_int_equal(compared, 18 * 2 * STEPS * (W + B));
 }
 
-static void rules_of_tables_and_what_all_have_in_common(void **state) {
+static void table_rules_equal_the_goldens(void **state) {
     CO_AUTOJSON json_t *inputs = goldens_load("optimizers.json");
     CO_AUTOJSON json_t *root = goldens_load("rules.json");
     const json_t *tensors = json_object_get(inputs, "tensors"), *c;
@@ -166,7 +166,7 @@ static void rules_of_tables_and_what_all_have_in_common(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rules_follow_paddle),
-        cmocka_unit_test(rules_of_tables_and_what_all_have_in_common),
+        cmocka_unit_test(table_rules_equal_the_goldens),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,7 +52,7 @@ static void rows_are_what_their_formulas_say(void **state) {
     assert_int_equal(lines, 45);
 }
 
-static void ends_are_cut(void **state) {
+static void truncated_normal_values_stay_within_their_bounds(void **state) {
     static const struct {
         const char *text;
         float min, max;
@@ -130,7 +130,7 @@ static void errors_name_the_invalid_parameter(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_what_their_formulas_say),
-        cmocka_unit_test(ends_are_cut),
+        cmocka_unit_test(truncated_normal_values_stay_within_their_bounds),
         cmocka_unit_test(moments),
         cmocka_unit_test(errors_name_the_invalid_parameter),
     };

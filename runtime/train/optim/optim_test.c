@@ -115,7 +115,7 @@ static void clipping_keeps_nan(void **state) {
 }
 
 /* Squares that are 0 in a float, and a rate of 0. */
-static void ftrl_divides_by_nothing(void **state) {
+static void ftrl_does_not_divide_by_zero(void **state) {
     struct optim o;
     float w[2] = {0.5F, -0.5F}, g[2] = {1e-30F, 0}, s[4];
 
@@ -324,7 +324,7 @@ int main(void) {
         cmocka_unit_test(fast_equals_reference),
         cmocka_unit_test(values_stay_within_their_bounds),
         cmocka_unit_test(clipping_keeps_nan),
-        cmocka_unit_test(ftrl_divides_by_nothing),
+        cmocka_unit_test(ftrl_does_not_divide_by_zero),
         cmocka_unit_test(rows_that_may_not_be_split),
         cmocka_unit_test(a_row_may_be_split),
         cmocka_unit_test(centered_rmsprop_stays_finite_on_constant_gradients),

@@ -26,7 +26,7 @@ static struct ps_table make(const char *optimizer, const char *evict) {
 #define CTR "ctr:delete_threshold=0.5"
 
 /* The count of a row is 7, the first one of ctr's four; its optimizer's state 3. */
-static void counts_are_taken_by_what_they_mean(void **state) {
+static void saved_counts_are_loaded_only_into_the_same_meaning(void **state) {
     (void)state;
     static const struct {
         const char *was, *is;
@@ -107,7 +107,7 @@ static void errors_name_the_differing_field_of_a_table(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_are_taken_by_what_they_mean),
+        cmocka_unit_test(saved_counts_are_loaded_only_into_the_same_meaning),
         cmocka_unit_test(errors_name_the_differing_field_of_a_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -272,7 +272,7 @@ static void gloo_and_the_jobs_name_are_kept(void **state) {
     role_topology_free(t);
 }
 
-static void every_name_is_there(void **state) {
+static void every_role_has_a_name(void **state) {
     (void)state;
     for (enum role r = 0; r < ROLE_COUNT; r++) {
         assert_non_null(role_name(r));
@@ -286,7 +286,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_accepted_or_refused_as_paddle_does),
         cmocka_unit_test(gloo_and_the_jobs_name_are_kept),
-        cmocka_unit_test(every_name_is_there),
+        cmocka_unit_test(every_role_has_a_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -264,7 +264,7 @@ static void a_server_proves_itself_too(void **state) {
 }
 
 /* What was recorded on the wire once opens nothing later. */
-static void a_recorded_conversation_is_worth_nothing(void **state) {
+static void a_replayed_handshake_is_refused(void **state) {
     struct house *h = *state;
     struct net_handshake g = {0};
     unsigned char proof[NET_PROOF_BYTES], welcome[NET_WELCOME_BYTES];
@@ -318,7 +318,7 @@ static void another_version_is_named_on_both_sides(void **state) {
 }
 
 /* The one that made gRPC 1.51 take 2.5 GB: none of it gets there. */
-static void http2_is_for_those_inside(void **state) {
+static void http2_before_the_proof_is_refused(void **state) {
     static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
     struct house *h = *state;
     int fd = dial_from(h, 1);
@@ -351,7 +351,7 @@ static void a_trickle_does_not_extend_the_time(void **state) {
 }
 
 /* More idle sockets than descriptors for them. */
-static void a_flood_of_silence_keeps_nobody_out(void **state) {
+static void silent_connections_keep_no_trainer_out(void **state) {
     struct house *h = *state;
     struct rlimit old, files = {.rlim_cur = 3 * FLOOD, .rlim_max = 3 * FLOOD};
     assert_int_equal(0, getrlimit(RLIMIT_NOFILE, &old));
@@ -669,11 +669,11 @@ int main(void) {
         T(a_lane_says_whose_it_is),
         T(a_purpose_that_is_not_known_is_refused),
         T(a_server_proves_itself_too),
-        T(a_recorded_conversation_is_worth_nothing),
+        T(a_replayed_handshake_is_refused),
         T(another_version_is_named_on_both_sides),
-        T(http2_is_for_those_inside),
+        T(http2_before_the_proof_is_refused),
         T(a_trickle_does_not_extend_the_time),
-        T(a_flood_of_silence_keeps_nobody_out),
+        T(silent_connections_keep_no_trainer_out),
         T(strangers_do_not_take_the_last_descriptors),
         T(strangers_take_no_memory),
         T(connections_of_one_address_never_evict_those_of_another),

@@ -117,7 +117,7 @@ static struct rpc_frame *receive(struct pair *p, size_t n) {
     return first;
 }
 
-static void nothing_there_is_no_fault(void **state) {
+static void a_read_without_data_is_no_error(void **state) {
     struct pair *p = *state;
     assert_null(receive(p, 0));
     assert_string_equal("10.0.0.7:4711", rpc_stream_peer(rpc_lane_stream(p->a)));
@@ -136,7 +136,7 @@ static void frames_come_byte_by_byte(void **state) {
     check(got, 7, 3);
 }
 
-static void many_small_ones_come_in_one_read(void **state) {
+static void many_small_frames_come_in_one_read(void **state) {
     struct pair *p = *state;
     for (uint64_t i = 0; i < 20; i++) {
         CO_CLEANUP(rpc_frame_freep) struct rpc_frame *f = make(i, (uint32_t)i);
@@ -153,7 +153,7 @@ static void many_small_ones_come_in_one_read(void **state) {
 }
 
 /* What the socket does not take waits in order, and goes when there is room. */
-static void what_does_not_fit_waits(void **state) {
+static void frames_that_the_socket_does_not_take_wait_in_order(void **state) {
     struct pair *p = *state;
     enum { N = 200, FLOATS = 20000 };
     struct rpc_lane *b = rpc_lane_new(dup(p->b), co_steal_ptr(p->tls), "other");
@@ -179,7 +179,7 @@ static void what_does_not_fit_waits(void **state) {
     rpc_stream_unref(rpc_lane_stream(b));
 }
 
-static void what_is_no_frame_is_refused_after_those_before_it(void **state) {
+static void malformed_bytes_are_refused_after_the_frames_before_them(void **state) {
     struct pair *p = *state;
     CO_CLEANUP(rpc_frame_freep) struct rpc_frame *f = make(1, 5);
     rpc_frame_seal(f);
@@ -356,7 +356,7 @@ static void bytes_changed_in_transit_are_no_frame(void **state) {
 }
 
 /* Who cuts the connection, at a record's end too, does not pass for an end. */
-static void a_cut_is_no_end(void **state) {
+static void a_cut_connection_is_not_a_clean_end(void **state) {
     struct pair *p = *state;
     struct co_err err = {0};
     struct rpc_frame *none = NULL;
@@ -387,7 +387,7 @@ static void an_end_is_reported(void **state) {
 }
 
 /* Floats that all have the same bytes: of an encrypted lane nobody sees them in transit. */
-static void nobody_sees_floats_in_transit(void **state) {
+static void an_encrypted_lane_hides_floats_in_transit(void **state) {
     struct pair *p = *state;
     enum { N = 5, FLOATS = 30000 };
     static unsigned char seen[N * FLOATS * 5];
@@ -412,29 +412,29 @@ static void nobody_sees_floats_in_transit(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        T(nothing_there_is_no_fault),
+        T(a_read_without_data_is_no_error),
         T(frames_come_byte_by_byte),
-        T(many_small_ones_come_in_one_read),
-        T(what_does_not_fit_waits),
-        T(what_is_no_frame_is_refused_after_those_before_it),
+        T(many_small_frames_come_in_one_read),
+        T(frames_that_the_socket_does_not_take_wait_in_order),
+        T(malformed_bytes_are_refused_after_the_frames_before_them),
         T(a_frame_above_the_limit_is_refused),
         T(an_end_inside_a_frame_is_an_end),
         T(a_lane_that_is_shut_ends_for_its_reader),
         T(threads_share_a_lane),
-        T(nobody_sees_floats_in_transit),
-        TLS(nothing_there_is_no_fault),
+        T(an_encrypted_lane_hides_floats_in_transit),
+        TLS(a_read_without_data_is_no_error),
         TLS(frames_come_byte_by_byte),
-        TLS(many_small_ones_come_in_one_read),
-        TLS(what_does_not_fit_waits),
-        TLS(what_is_no_frame_is_refused_after_those_before_it),
+        TLS(many_small_frames_come_in_one_read),
+        TLS(frames_that_the_socket_does_not_take_wait_in_order),
+        TLS(malformed_bytes_are_refused_after_the_frames_before_them),
         TLS(a_frame_above_the_limit_is_refused),
         TLS(an_end_inside_a_frame_is_an_end),
         TLS(a_lane_that_is_shut_ends_for_its_reader),
         TLS(threads_share_a_lane),
         TLS(bytes_changed_in_transit_are_no_frame),
-        TLS(a_cut_is_no_end),
+        TLS(a_cut_connection_is_not_a_clean_end),
         TLS(an_end_is_reported),
-        TLS(nobody_sees_floats_in_transit),
+        TLS(an_encrypted_lane_hides_floats_in_transit),
         T(in_a_large_frame_the_reader_sleeps_until_much_is_there),
     };
     return cmocka_run_group_tests_name("lane", tests, NULL, NULL);

@@ -150,7 +150,7 @@ static void the_last_words_and_the_end_arrive(void **state) {
 }
 
 /* What came before a fault is gRPC's, then it reads an end; what it still writes is no error. */
-static void faults_are_ends(void **state) {
+static void a_relay_reports_faults_as_the_end(void **state) {
     struct line *l = *state;
     enum { CUT, CHANGED, ENDED, FAULTS };
     for (int fault = CUT; fault < FAULTS; fault++) {
@@ -203,7 +203,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         T(bytes_go_both_ways),
         T(the_last_words_and_the_end_arrive),
-        T(faults_are_ends),
+        T(a_relay_reports_faults_as_the_end),
         T(a_peer_that_does_not_read_blocks_the_writer),
     };
     return cmocka_run_group_tests_name("relay", tests, NULL, NULL);

@@ -208,7 +208,7 @@ static void a_cold_table_equals_a_store_in_memory(void **state) {
 
 /* Rows of one call stay, and there is room for all of them or an error; what is there stays, too.
  */
-static void more_at_once_than_memory_has_is_refused(void **state) {
+static void a_call_for_more_rows_than_memory_holds_is_refused(void **state) {
     (void)state;
     enum { MANY = 30000 };
     static uint64_t ids[MANY];
@@ -299,7 +299,7 @@ static size_t walk(struct world *w, const struct table_rocks_instant *at, bool a
     return s.n;
 }
 
-static void an_instant_has_what_was_cold_then_and_ages_say_what_changed(void **state) {
+static void an_instant_has_the_cold_rows_of_its_time(void **state) {
     (void)state;
     struct world w;
     struct co_err err = {0};
@@ -431,7 +431,7 @@ static void files_of_a_killed_process_are_removed(void **state) {
     assert_int_equal(0, rmdir(w.dir));
 }
 
-static void a_directory_belongs_to_one(void **state) {
+static void a_directory_belongs_to_one_server(void **state) {
     (void)state;
     struct world w;
     struct co_err err = {0};
@@ -449,11 +449,11 @@ static void a_directory_belongs_to_one(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_of_a_killed_process_are_removed),
-        cmocka_unit_test(a_directory_belongs_to_one),
+        cmocka_unit_test(a_directory_belongs_to_one_server),
         cmocka_unit_test(a_cold_table_equals_a_store_in_memory),
-        cmocka_unit_test(more_at_once_than_memory_has_is_refused),
+        cmocka_unit_test(a_call_for_more_rows_than_memory_holds_is_refused),
         cmocka_unit_test(no_shard_takes_the_memory_of_another),
-        cmocka_unit_test(an_instant_has_what_was_cold_then_and_ages_say_what_changed),
+        cmocka_unit_test(an_instant_has_the_cold_rows_of_its_time),
         cmocka_unit_test(a_full_disk_refuses_pushes_and_loses_nothing),
         cmocka_unit_test(a_damaged_file_is_named_and_gives_no_wrong_rows),
     };

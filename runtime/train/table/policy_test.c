@@ -157,7 +157,7 @@ static struct table_admission *gate_of(const char *text, struct table_budget *bu
     return g;
 }
 
-static void an_id_is_let_in_when_it_has_come_often_enough(void **state) {
+static void an_id_is_admitted_after_its_nth_push(void **state) {
     (void)state;
     struct table_budget budget = {.max = 64 << 20};
     struct table_admission *g = gate_of("count:n=3", &budget);
@@ -223,7 +223,7 @@ int main(void) {
         cmocka_unit_test(a_row_lives_as_long_as_ttl_says),
         cmocka_unit_test(shows_and_clicks_are_counted_and_decay),
         cmocka_unit_test(a_save_has_the_rows_of_its_mode),
-        cmocka_unit_test(an_id_is_let_in_when_it_has_come_often_enough),
+        cmocka_unit_test(an_id_is_admitted_after_its_nth_push),
         cmocka_unit_test(old_counts_decay),
     };
     return cmocka_run_group_tests_name("policy", tests, NULL, NULL);

@@ -246,7 +246,7 @@ static void an_insert_above_the_budget_changes_nothing(void **unused) {
 }
 
 /* Key and payload of 10 floats and SGD are 48 bytes: at most a quarter more, at every fill. */
-static void a_row_costs_a_quarter_more_than_what_is_in_it(void **unused) {
+static void a_row_takes_at_most_a_quarter_more_than_its_payload(void **unused) {
     (void)unused;
     const struct table_store_shape shape = {.dim = 10, .storage = RT_F32};
     CO_CLEANUP(table_store_freep) struct table_store *s = table_store_new(&shape, NULL);
@@ -378,7 +378,7 @@ int main(void) {
         cmocka_unit_test(any_sequence_of_calls_gives_the_rows_it_should),
         cmocka_unit_test(a_scan_survives_growth_and_erasing),
         cmocka_unit_test(an_insert_above_the_budget_changes_nothing),
-        cmocka_unit_test(a_row_costs_a_quarter_more_than_what_is_in_it),
+        cmocka_unit_test(a_row_takes_at_most_a_quarter_more_than_its_payload),
         cmocka_unit_test(narrow_values_come_back),
         cmocka_unit_test(arrays_are_narrowed_as_values_are),
         cmocka_unit_test(small_updates_count_on_average),

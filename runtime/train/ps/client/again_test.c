@@ -281,7 +281,7 @@ static void stop_alone(struct alone *a) {
 }
 
 /* What was sent before it and had no answer goes first, again. */
-static void a_frame_that_is_made_meanwhile_keeps_its_place(void **state) {
+static void a_frame_made_during_a_reconnect_keeps_its_order(void **state) {
     (void)state;
     struct alone a;
     struct co_err err = {0};
@@ -363,7 +363,7 @@ int main(void) {
         cmocka_unit_test(sync_pushes_count_once_whatever_is_cut),
         cmocka_unit_test(async_pushes_count_once_whatever_is_changed),
         cmocka_unit_test(sync_pushes_count_once_whatever_is_changed),
-        cmocka_unit_test(a_frame_that_is_made_meanwhile_keeps_its_place),
+        cmocka_unit_test(a_frame_made_during_a_reconnect_keeps_its_order),
         cmocka_unit_test(a_finish_whose_answer_is_lost_is_sent_again),
     };
     /* the same over data lanes, and all over gRPC */

@@ -229,7 +229,7 @@ static void m_servers_load_a_checkpoint_of_n_servers(void **state) {
 }
 
 /* A server that begins with what it was, whole or as one of another number. */
-static void servers_begin_with_the_newest_whole_one(void **state) {
+static void servers_begin_with_the_newest_whole_checkpoint(void **state) {
     const char *dir = *state;
     struct world w;
     struct rt_checkpoint made;
@@ -549,7 +549,7 @@ static void open_model(const char *dir, char *ret, size_t size) {
 }
 
 /* Who takes CO_NOTFOUND for a fresh start must not get it for the wrong call. */
-static void a_call_for_the_other_kind_is_named(void **state) {
+static void loading_a_save_as_a_checkpoint_names_the_right_call(void **state) {
     CO_AUTOFREE char *saved = co_xasprintf("%s/saved", (char *)*state);
     CO_AUTOFREE char *points = co_xasprintf("%s/points", (char *)*state);
     CO_AUTOFREE char *point = co_xasprintf("%s/ckpt-%012d", points, 1);
@@ -706,7 +706,7 @@ static void the_first_checkpoint_after_a_restore_is_full(void **state) {
 /* A checkpoint that could not even make its directory leaves nothing behind that counts.  One that
  * comes after it, from a trainer that knows nothing of it, still gets a number of its own, not the
  * answer of the one that failed. */
-static void no_checkpoint_gets_the_answer_of_a_failed_one(void **state) {
+static void a_checkpoint_after_a_failed_one_gets_its_own_number(void **state) {
     CO_AUTOFREE char *away = co_xasprintf("%s-away", (const char *)*state);
     const char *dir = *state;
     struct rt_checkpoint made = {0}, got = {0};
@@ -836,7 +836,7 @@ static void check_model(const struct rt_model *m, struct rt_client *c) {
     assert_memory_equal(want->dense, rt_model_dense(m, 0), sizeof(want->dense));
 }
 
-static void a_model_follows(void **state) {
+static void a_model_refresh_loads_new_checkpoints(void **state) {
     const char *dir = *state;
     struct world w;
     struct rt_model *m = NULL;
@@ -1022,17 +1022,17 @@ int main(void) {
         CO_TEST_IN_FOLDER(in_sync_mode_a_checkpoint_is_of_its_step),
         CO_TEST_IN_FOLDER(a_late_trainer_makes_checkpoints),
         CO_TEST_IN_FOLDER(servers_keep_to_their_directory),
-        CO_TEST_IN_FOLDER(a_call_for_the_other_kind_is_named),
+        CO_TEST_IN_FOLDER(loading_a_save_as_a_checkpoint_names_the_right_call),
         CO_TEST_IN_FOLDER(a_directory_is_one_jobs_at_a_time),
         CO_TEST_IN_FOLDER(a_server_without_its_port_takes_no_directory),
         CO_TEST_IN_FOLDER(a_directory_that_cannot_be_listed_is_an_error),
         CO_TEST_IN_FOLDER(the_first_checkpoint_after_a_restore_is_full),
-        CO_TEST_IN_FOLDER(no_checkpoint_gets_the_answer_of_a_failed_one),
+        CO_TEST_IN_FOLDER(a_checkpoint_after_a_failed_one_gets_its_own_number),
         CO_TEST_IN_FOLDER(modes_say_which_rows_are_saved),
-        CO_TEST_IN_FOLDER(a_model_follows),
+        CO_TEST_IN_FOLDER(a_model_refresh_loads_new_checkpoints),
         CO_TEST_IN_FOLDER(a_model_keeps_to_the_tables_of_its_checkpoint),
         CO_TEST_IN_FOLDER(a_model_is_read_while_it_follows),
-        CO_TEST_IN_FOLDER(servers_begin_with_the_newest_whole_one),
+        CO_TEST_IN_FOLDER(servers_begin_with_the_newest_whole_checkpoint),
         CO_TEST_IN_FOLDER(tables_in_another_order_begin_with_what_was_saved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -259,7 +259,7 @@ static void a_job_goes_back_to_the_step_of_the_checkpoint(void **state) {
 
 /* A trainer that stood still loses one of its links while it begins.  By the time that it is back,
  * another one has trained: the server that it did begin at was not restarted for all that. */
-static void a_server_where_it_has_begun_is_not_a_fresh_one(void **state) {
+static void a_server_that_another_trainer_used_is_not_taken_for_restarted(void **state) {
     (void)state;
     static const enum rt_mode modes[] = {RT_SYNC, RT_ASYNC};
     for (size_t m = 0; m < CO_ARRAY_LEN(modes); m++) {
@@ -319,7 +319,7 @@ static void a_server_that_gives_no_welcome_is_named(void **state) {
     }
 }
 
-static void tables_that_are_none_are_refused_before_anybody_is_asked(void **state) {
+static void invalid_tables_are_refused_before_a_server_is_asked(void **state) {
     (void)state;
     struct fake nobody = {.endpoint = "127.0.0.1:1"};
     struct rt_client *c = NULL;
@@ -596,9 +596,9 @@ static void calls_on_tables_of_another_kind_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_goes_back_to_the_step_of_the_checkpoint),
-        cmocka_unit_test(a_server_where_it_has_begun_is_not_a_fresh_one),
+        cmocka_unit_test(a_server_that_another_trainer_used_is_not_taken_for_restarted),
         cmocka_unit_test(a_server_that_gives_no_welcome_is_named),
-        cmocka_unit_test(tables_that_are_none_are_refused_before_anybody_is_asked),
+        cmocka_unit_test(invalid_tables_are_refused_before_a_server_is_asked),
         cmocka_unit_test(no_answer_in_time_names_call_and_server),
         cmocka_unit_test(a_call_is_given_up_once_its_frame_is_made),
         cmocka_unit_test(the_first_failure_is_that_of_all_later_calls),

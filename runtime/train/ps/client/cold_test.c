@@ -163,7 +163,7 @@ static void tables_larger_than_memory_train_and_are_saved_alike(void **state) {
     finish(&w, c);
 }
 
-static void what_a_save_counts_in_cold_rows_is_in_the_next_delta(void **state) {
+static void cold_rows_counted_by_a_save_are_in_the_next_delta(void **state) {
     (void)state;
     CO_AUTOFREE char *saved = co_xasprintf("%s/saved", folder);
     CO_AUTOFREE char *dir = co_xasprintf("%s/checkpoints", folder);
@@ -232,7 +232,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(
             tables_larger_than_memory_train_and_are_saved_alike, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(
-            what_a_save_counts_in_cold_rows_is_in_the_next_delta, make_folder, remove_folder),
+            cold_rows_counted_by_a_save_are_in_the_next_delta, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(a_directory_that_cannot_be_used_ends_the_server_with_a_line,
             make_folder, remove_folder),
     };

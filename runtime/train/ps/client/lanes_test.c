@@ -473,7 +473,7 @@ static void a_lane_whose_peer_does_not_read_is_not_read(void **state) {
 }
 
 /* A frame that has begun costs what has arrived of it. */
-static void half_frames_cost_what_they_brought(void **state) {
+static void unfinished_frames_take_only_the_memory_received(void **state) {
     struct house *h = *state;
     int fds[SHARD_LANES_EACH - 1];
     works_on(h);
@@ -522,7 +522,7 @@ int main(void) {
         T(refused_lanes_are_tried_again),
         T(sending_a_waiting_request_wakes_the_reader),
         T(a_lane_whose_peer_does_not_read_is_not_read),
-        T(half_frames_cost_what_they_brought),
+        T(unfinished_frames_take_only_the_memory_received),
         T(trainers_with_lanes_and_with_grpc_share_a_job),
     };
     return cmocka_run_group_tests_name("lanes", tests, NULL, NULL);

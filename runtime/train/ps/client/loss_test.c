@@ -225,7 +225,7 @@ static void connections_that_end_are_made_again(void **state) {
     }
 }
 
-static void a_silence_longer_than_the_lease_is_stood(void **state) {
+static void training_survives_a_silence_longer_than_the_lease(void **state) {
     (void)state;
     for (size_t mode = 0; mode < CO_ARRAY_LEN(modes); mode++) {
         lose_in(mode, 1);
@@ -235,7 +235,7 @@ static void a_silence_longer_than_the_lease_is_stood(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(connections_that_end_are_made_again),
-        cmocka_unit_test(a_silence_longer_than_the_lease_is_stood),
+        cmocka_unit_test(training_survives_a_silence_longer_than_the_lease),
     };
     return cmocka_run_group_tests_name("loss", tests, NULL, NULL);
 }

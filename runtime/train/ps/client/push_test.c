@@ -130,7 +130,7 @@ static int push_nan(struct rt_client *c, uint32_t table, struct co_err *err) {
 
 /* The copy that a trainer has in geo mode is as dear as what servers have: a push that they would
  * refuse leaves both as they were, and of one where they would leave a value out it is left out. */
-static void what_servers_refuse_changes_no_copy(void **state) {
+static void a_push_that_servers_refuse_changes_no_local_copy(void **state) {
     (void)state;
     for (int row = 0; row < 4; row++) {
         bool skip = row % 2;
@@ -231,7 +231,7 @@ static void a_save_is_made_whatever_was_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_dense_push_that_is_refused_counts_for_nothing),
-        cmocka_unit_test(what_servers_refuse_changes_no_copy),
+        cmocka_unit_test(a_push_that_servers_refuse_changes_no_local_copy),
         cmocka_unit_test(a_refusal_is_returned_once),
         cmocka_unit_test(a_save_is_made_whatever_was_refused),
         cmocka_unit_test(a_push_that_is_refused_counts_for_nothing),

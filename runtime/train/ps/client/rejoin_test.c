@@ -443,7 +443,7 @@ static void *init_there(void *arg) {
 }
 
 /* One waits at its barrier with the first values when they are lost. */
-static void first_values_are_given_again(void **state) {
+static void lost_first_values_are_sent_again(void **state) {
     (void)state;
     struct world w;
     struct rt_client *c[TRAINERS];
@@ -615,7 +615,7 @@ int main(void) {
         cmocka_unit_test(a_trainer_may_report_its_finish_after_another_did),
         cmocka_unit_test(a_trainer_ordered_to_go_back_may_finish),
         cmocka_unit_test(a_new_server_learns_of_barriers_from_a_new_trainer),
-        cmocka_unit_test(first_values_are_given_again),
+        cmocka_unit_test(lost_first_values_are_sent_again),
         cmocka_unit_test(a_dense_push_is_not_replaced_by_an_async_push),
         cmocka_unit_test(no_async_push_outlives_its_time),
         cmocka_unit_test(no_copy_outlives_its_time),

@@ -146,7 +146,7 @@ static void use_file(const char *text, char path[32]) {
     set_var(CO_VAR_PS_STRATEGY, path);
 }
 
-static void program_then_environment_then_file_then_default(void **state) {
+static void the_program_beats_environment_file_and_default(void **state) {
     (void)state;
     char path[32];
     use_file(
@@ -177,7 +177,7 @@ static void program_then_environment_then_file_then_default(void **state) {
     (void)unlink(path);
 }
 
-static void defaults_send_as_they_come(void **state) {
+static void default_options_send_each_push_at_once(void **state) {
     (void)state;
     struct rt_client_options o = {0};
     assert_int_equal(0, psc_options_client(&o, NULL));
@@ -216,8 +216,8 @@ int main(void) {
         cmocka_unit_test(strategy_keys_without_effect_are_listed),
         cmocka_unit_test(wrong_files_are_refused_by_line),
         cmocka_unit_test_setup_teardown(
-            program_then_environment_then_file_then_default, clean, clean),
-        cmocka_unit_test_setup_teardown(defaults_send_as_they_come, clean, clean),
+            the_program_beats_environment_file_and_default, clean, clean),
+        cmocka_unit_test_setup_teardown(default_options_send_each_push_at_once, clean, clean),
         cmocka_unit_test_setup_teardown(wrong_variables_and_files_are_named, clean, clean),
     };
     return cmocka_run_group_tests_name("strategy", tests, NULL, NULL);

@@ -158,7 +158,7 @@ static uint64_t count_late(struct rt_client *c, uint32_t table) {
 
 /* Trainer 2 has pushed for its first step and then stands still: the others go through their steps
  * without it, and without the part that it had pushed. */
-static void a_backup_worker_that_stands_still_holds_nobody(void **state) {
+static void a_stopped_backup_worker_delays_no_other(void **state) {
     (void)state;
     struct client_world w;
     world_start(&w, 2, 3);
@@ -408,7 +408,7 @@ static void steps_and_barriers_are_one_at_a_time(void **state) {
 
 /* Trainer 0 says step 2 to shard 0 alone and is lost then.  Shard 0 applies the step with it, shard
  * 1 still needs the step from both others.  Trainer 2 was late for step 1 on both. */
-static void a_step_that_reached_one_shard_of_two_holds_nobody(void **state) {
+static void a_step_that_reached_one_shard_of_two_delays_no_trainer(void **state) {
     (void)state;
     struct client_world w;
     struct co_err err = {0};
@@ -500,7 +500,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trainers_compute_what_one_with_the_whole_batch_does),
         cmocka_unit_test(unequal_numbers_of_steps_end_well),
-        cmocka_unit_test(a_backup_worker_that_stands_still_holds_nobody),
+        cmocka_unit_test(a_stopped_backup_worker_delays_no_other),
         cmocka_unit_test(as_many_backup_workers_may_be_lost),
         cmocka_unit_test(a_held_push_is_refused_in_its_step),
         cmocka_unit_test(options_that_do_not_fit_are_refused),
@@ -508,7 +508,7 @@ int main(void) {
         cmocka_unit_test(values_may_be_asked_for_with_the_step),
         cmocka_unit_test(a_shard_that_waits_delays_no_other),
         cmocka_unit_test(steps_and_barriers_are_one_at_a_time),
-        cmocka_unit_test(a_step_that_reached_one_shard_of_two_holds_nobody),
+        cmocka_unit_test(a_step_that_reached_one_shard_of_two_delays_no_trainer),
         cmocka_unit_test(a_trainer_continues_after_a_refused_step),
         cmocka_unit_test(a_step_reaches_all_shards_though_one_refuses_it),
     };

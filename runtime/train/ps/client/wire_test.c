@@ -52,7 +52,7 @@ static void train(struct rt_client *c, enum way way, const float *g, float *w) {
 
 /* The servers' own values are not rounded: updates that are less than the last bit of what travels
  * add up. */
-static void gradients_and_what_is_read_are_rounded_and_nothing_else(void **state) {
+static void only_values_in_transit_are_rounded(void **state) {
     (void)state;
     for (int row = 0; row < WAYS * (int)CO_ARRAY_LEN(wires); row++) {
         enum way way = (enum way)(row / 3);
@@ -88,7 +88,7 @@ static void gradients_and_what_is_read_are_rounded_and_nothing_else(void **state
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_and_what_is_read_are_rounded_and_nothing_else),
+        cmocka_unit_test(only_values_in_transit_are_rounded),
     };
     return cmocka_run_group_tests_name("wire", tests, NULL, NULL);
 }

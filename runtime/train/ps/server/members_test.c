@@ -24,7 +24,7 @@ static void members_of(struct pss_members *m, const char *states) {
     }
 }
 
-static void the_barrier_is_full_without_those_who_cannot_come(void **state) {
+static void the_barrier_is_full_without_lost_and_finished_trainers(void **state) {
     (void)state;
     static const struct {
         const char *states;
@@ -141,7 +141,7 @@ static void a_deadlock_is_reported(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_barrier_is_full_without_those_who_cannot_come),
+        cmocka_unit_test(the_barrier_is_full_without_lost_and_finished_trainers),
         cmocka_unit_test(a_change_of_state_ends_the_wait),
         cmocka_unit_test(a_list_that_is_too_long_is_cut),
         cmocka_unit_test(a_lost_trainer_is_described),

@@ -35,7 +35,7 @@ static void nonsense_is_refused(void **state) {
     refused_with(p, "shard 7 of 1");
 }
 
-static void nobody_finishes_twice(void **state) {
+static void a_repeated_finish_is_answered_and_ends_the_membership(void **state) {
     struct session_peer *p = *state;
     send_hello(p, 0);
     await(p, &p->answers, 1);
@@ -452,7 +452,7 @@ int main(void) {
         ONE(a_malformed_frame_is_logged_once),
         cmocka_unit_test(refusals_are_counted_when_they_are_not_logged),
         cmocka_unit_test(a_server_without_its_first_shard_can_be_measured),
-        ONE(nobody_finishes_twice),
+        ONE(a_repeated_finish_is_answered_and_ends_the_membership),
         ONE(a_trainer_reported_as_finished_may_finish_after_the_end),
         ONE(a_second_hello_ends_the_connection),
         ONE(a_hello_of_another_job_is_refused_with_what_differs),

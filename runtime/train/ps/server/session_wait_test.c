@@ -188,7 +188,7 @@ static void a_second_trainer_of_one_id_is_refused_once_the_first_reports(void **
 }
 
 /* The others get the reason of who left, and so does who comes too late. */
-static void in_sync_a_reason_to_leave_is_everybodys(void **state) {
+static void all_sync_trainers_get_the_reason_of_one_that_leaves(void **state) {
     struct session_peer *p = *state;
     join_as(p, 0, RT_SYNC);
     struct session_peer *q = peer_new(p->server);
@@ -265,7 +265,7 @@ static void a_step_says_for_whom_it_waits(void **state) {
     peer_free(q);
 }
 
-static void in_async_the_others_continue(void **state) {
+static void async_trainers_continue_when_one_leaves(void **state) {
     struct session_peer *p = *state;
     join_as(p, 0, RT_ASYNC);
     struct session_peer *q = peer_new(p->server);
@@ -401,12 +401,12 @@ int main(void) {
         ONE(trainers_that_wait_for_each_other_get_an_error),
         ONE(a_barrier_waits_for_those_in_a_step),
         ONE(barriers_are_counted),
-        ONE(in_sync_a_reason_to_leave_is_everybodys),
+        ONE(all_sync_trainers_get_the_reason_of_one_that_leaves),
         ONE(a_second_trainer_of_one_id_is_refused_once_the_first_reports),
         ONE(a_stranger_neither_finishes_nor_leaves),
         ONE(a_barrier_says_for_whom_it_waits),
         ONE(a_step_says_for_whom_it_waits),
-        ONE(in_async_the_others_continue),
+        ONE(async_trainers_continue_when_one_leaves),
         cmocka_unit_test(a_trainer_that_never_comes_is_named),
         cmocka_unit_test(no_trainer_is_missed_before_the_first_joins),
         cmocka_unit_test(a_trainer_that_finished_before_the_restart_is_not_waited_for),

@@ -121,7 +121,7 @@ static void a_rate_that_was_set_stays_below_its_schedule(void **unused) {
     testing_end(&w);
 }
 
-static void a_rate_that_is_none_is_refused(void **unused) {
+static void an_invalid_rate_is_refused(void **unused) {
     static const double bad[] = {-1, (double)NAN, (double)INFINITY, 1e300};
     (void)unused;
     struct testing w;
@@ -161,7 +161,7 @@ int main(void) {
         cmocka_unit_test(as_many_ticks_as_trainers_are_a_step),
         cmocka_unit_test(updates_use_the_rate_of_their_step),
         cmocka_unit_test(a_rate_that_was_set_stays_below_its_schedule),
-        cmocka_unit_test(a_rate_that_is_none_is_refused),
+        cmocka_unit_test(an_invalid_rate_is_refused),
         cmocka_unit_test(calls_of_other_modes_are_refused),
     };
     return cmocka_run_group_tests_name("rate", tests, NULL, NULL);

@@ -183,7 +183,7 @@ static void a_request_that_comes_again_is_done_once(void **state) {
 }
 
 /* Its trainer was started again, and asks for something else. */
-static void a_request_nobody_waits_for_gives_way(void **state) {
+static void an_abandoned_request_is_replaced_by_the_next(void **state) {
     struct world *w = *state;
     put_empty(w);
     assert_int_equal(0, submit_find(w, 9, false));
@@ -297,7 +297,8 @@ static void only_checkpoints_up_to_the_restored_one_are_removed(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_request_that_comes_again_is_done_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_request_nobody_waits_for_gives_way, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            an_abandoned_request_is_replaced_by_the_next, setup, teardown),
         cmocka_unit_test_setup_teardown(a_saver_that_ends_waits_for_no_other_job, setup, teardown),
         cmocka_unit_test_setup_teardown(a_late_commit_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(
