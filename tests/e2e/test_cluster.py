@@ -10,7 +10,7 @@ import pytest
 from cluster import BUILD, KUBECTL, LOCAL, SHELL, networks_of, sh, state_of, wait
 
 
-def test_an_image_that_is_nowhere_is_missed_at_once(space):
+def test_a_missing_image_fails_at_once(space):
     """No look-up of the registry's name, no connection: on a machine without a network both take half a minute and more."""
     pod = {"metadata": {"name": "absent"}, "spec": {"containers": [{"name": "c", "image": "registry.example/none:1"}]}}
     began = time.monotonic()
@@ -37,7 +37,7 @@ def test_a_pod_on_the_hosts_network_finds_its_own_name(space, policy):
     assert "not reachable: Connection refused" in log and log.count("Name or service not known") == 1, log    # node1 is none
 
 
-def test_down_leaves_nothing(tmp_path):
+def test_deploy_local_down_removes_everything(tmp_path):
     """A cluster of its own, taken down while its pods run."""
     state, names = state_of(3), networks_of(3)
     bridge = names["LOCAL_CLUSTER_BRIDGE"]

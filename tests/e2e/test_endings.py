@@ -78,7 +78,7 @@ def test_a_pod_that_overfills_its_own_volume_has_failed_by_itself(space):
 
 
 @pytest.mark.deadline(150)
-def test_the_command_after_a_failed_probe_shows_it(space):
+def test_the_suggested_command_shows_the_failed_probe(space):
     probe = {"exec": {"command": ["/bin/sh", "-c", "echo stands still; exit 1"]}, "periodSeconds": 1, "failureThreshold": 2}
     space.create(make("train", worker=role("sleep 1000", container={"livenessProbe": probe}, terminationGracePeriodSeconds=1)))
     space.wait_phase("train", "Failed", 60, never=("Completed",))

@@ -20,7 +20,7 @@ def helm(*args):
 
 
 @pytest.mark.deadline(240)
-def test_helm_takes_over_what_kubectl_applied_and_goes_without_a_trace(space):
+def test_helm_adopts_what_kubectl_applied_and_uninstalls_completely(space):
     c, k = space.c, space.c.kubectl
     space.create(make("long", worker=role(SERVE, 2)))
     space.wait_phase("long", "Running", 40)
@@ -45,7 +45,7 @@ def test_helm_takes_over_what_kubectl_applied_and_goes_without_a_trace(space):
 
 
 @pytest.mark.deadline(180)
-def test_an_operator_of_one_namespace_goes_with_it(space):
+def test_a_namespace_with_its_operator_can_be_deleted(space):
     """No other operator runs; the namespace is deleted with operator, lease, gate and a job that runs."""
     c, k = space.c, space.c.kubectl
     overlay = ROOT / "build" / space.name

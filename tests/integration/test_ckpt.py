@@ -65,7 +65,7 @@ def test_numpy_reads_what_was_exported(trained):
     assert "no row of id 99999999999" in ckpt("export", "--table=embedding", "--key=99999999999", trained / "points", code=1)
 
 
-def test_what_is_being_written_is_no_damage(trained, tmp_path):
+def test_an_unfinished_checkpoint_is_not_reported_as_damaged(trained, tmp_path):
     subprocess.run(["cp", "-r", trained / "points", tmp_path], check=True)
     (tmp_path / "points/ckpt-000000000900").mkdir()
     assert "ckpt-900" in ckpt("ls", tmp_path / "points").splitlines()[1]

@@ -235,7 +235,7 @@ def test_a_killed_launcher_leaves_nothing_behind(hosts, package):
     nothing_left(hosts)
 
 
-def test_others_processes_are_not_touched(hosts, package):
+def test_processes_of_others_are_not_stopped(hosts, package):
     other = subprocess.Popen(["ip", "netns", "exec", hosts.ns(0), "bash", "-c", "exec -a paddle_process_by_paddle sleep 600"])
     try:
         code, out = run(hosts, package, "exit 3\n")
@@ -259,7 +259,7 @@ def test_a_taken_port_is_named(hosts, package):
     nothing_left(hosts)
 
 
-def test_a_host_that_is_not_there(hosts, package, tmp_path):
+def test_an_unreachable_host_is_named(hosts, package, tmp_path):
     conf = tmp_path / "hosts.yaml"
     conf.write_text(f"HOSTS: [root@{hosts.ip(0)}:2200, root@{hosts.ip(1)}:9]\nROOT_DIR: {tmp_path}/root\n")
     p = hosts.start("-p", package(SAYS), "--config=train.sh", conf=conf)
@@ -287,7 +287,7 @@ def test_a_package_that_cannot_be_read_whole_is_not_started(hosts, package, tmp_
     (["-p", "/nowhere"], "expected a directory"),
     (["-j", "/a", "word"], "expected --flag=value"),
 ])
-def test_wrong_words(hosts, words, text):
+def test_wrong_arguments_exit_with_2(hosts, words, text):
     p = hosts.start(*words, conf=hosts.conf())
     out, _ = p.communicate(timeout=60)
     assert p.returncode == 2 and text in out and out.count("\n") == 1, out

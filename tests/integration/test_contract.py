@@ -110,7 +110,7 @@ def test_an_empty_variable_is_not_set():
             assert r.returncode == 0, (empty, words, r.stderr[-300:])
 
 
-def test_what_collectives_cost():
+def test_info_prints_the_costs_of_collectives():
     r = run(BIN / "paddlerun", "info", "--collectives", env={})
     assert r.returncode == 0 and not r.stderr, r.stdout + r.stderr
     for way in ("doubling", "halving", "ring"):

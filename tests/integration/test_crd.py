@@ -180,7 +180,7 @@ ACCEPTED = {
 
 
 @pytest.mark.parametrize("name", ACCEPTED, ids=lambda n: n[:20])
-def test_what_was_accepted_before_still_is_and_comes_back_unchanged(cluster, name):
+def test_specs_of_earlier_versions_are_stored_unchanged(cluster, name):
     spec = ACCEPTED[name]
     stored = cluster.create(name, spec)
     cluster.delete(name)
@@ -251,7 +251,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED, ids=lambda n: n[:20])
-def test_what_can_never_work_is_refused_with_what_to_do(cluster, name):
+def test_specs_that_cannot_work_are_refused_with_a_remedy(cluster, name):
     spec, words = REFUSED[name]
     message = cluster.refused(name, spec)
     for word in words:
@@ -273,7 +273,7 @@ def test_job_of_long_name_scales_as_far_as_its_pods_have_names(cluster):
     cluster.delete(name)
 
 
-def test_the_manager_of_a_job_stays_who_it_is(cluster):
+def test_managed_by_cannot_be_changed(cluster):
     cluster.create("mine", {"worker": pods()})
     cluster.create("theirs", {"worker": pods(), "managedBy": "kueue.x-k8s.io/multikueue"})
     for name, manager in (("mine", "a/b"), ("theirs", "a/b"), ("theirs", None)):
@@ -323,7 +323,7 @@ STATUS = {
 }
 
 
-def test_status_is_written_by_its_own_door_and_comes_back_whole(cluster):
+def test_the_status_subresource_stores_the_whole_status(cluster):
     stored = json.loads(cluster.ok("create", "-o", "json", "-f", "-",
                                    stdin={**job("status", {"worker": pods()}), "status": STATUS}))
     assert "status" not in stored

@@ -233,7 +233,7 @@ def test_names_of_columns_without_csv_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("program, flags", [("logistic", ["d"]), ("recommendation", ["--data=.", "--ml=ml"])])
-def test_others_fail_without_a_line_too(program, flags, tmp_path):
+def test_other_examples_fail_without_a_usable_line(program, flags, tmp_path):
     (tmp_path / "d").write_text("\n\n")
     (tmp_path / "ml").mkdir()
     (tmp_path / "ml/users.dat").write_text("1::F::1::10::48067\n")

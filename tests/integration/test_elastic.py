@@ -56,7 +56,7 @@ def test_scale_within_bounds_leaves_survivors_alone(plane, operator, kubelet, ns
     assert names(plane, ns)["j-worker-0"] == before["j-worker-0"]
 
 
-def test_bounds_that_contradict_each_other_are_said(plane, operator, ns):
+def test_bounds_that_contradict_each_other_are_reported(plane, operator, ns):
     operator()
     job(plane, ns, 2, requests=5, limits=4)
     wait_for(lambda: "greater than spec.worker.limits" in (plane.job(ns, "j").get("status") or {}).get("message", ""),

@@ -57,7 +57,7 @@ def test_an_encrypted_job_without_a_cluster(tmp_path, monkeypatch):
 
 
 @pytest.mark.deadline(240)
-def test_the_launcher_passes_it_on(tmp_path):
+def test_the_launcher_passes_encryption_to_its_children(tmp_path):
     r = subprocess.run([BIN / "paddlerun", "launch", "--server_num=1", "--worker_num=1", "--log_dir", tmp_path / "log",
                         BIN / "wide_and_deep", *SMALL], cwd=tmp_path, env={"PATH": os.environ["PATH"], **ENCRYPT},
                        capture_output=True, text=True, timeout=200)

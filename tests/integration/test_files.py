@@ -43,7 +43,7 @@ def documents(text):
     ("[" * 5000, ""), ("{a: " * 5000, ""),
 ], ids=["empty", "separators", "comment", "open-list", "tab", "words", "binary", "list", "bare-kind", "self-reference",
         "billion-laughs", "deep-list", "deep-map"])
-def test_what_is_no_job(tmp_path, command, text, words):
+def test_files_without_a_job_are_refused(tmp_path, command, text, words):
     file = tmp_path / "f.yaml"
     file.write_text(text)
     code, out, err = call(command, file)
@@ -52,7 +52,7 @@ def test_what_is_no_job(tmp_path, command, text, words):
     assert words in out + err and len((out + err).strip().splitlines()) <= 6
 
 
-def test_two_jobs_and_what_stands_beside_them(tmp_path):
+def test_files_may_hold_several_jobs_and_other_objects(tmp_path):
     file = tmp_path / "f.yaml"
     other = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n"
     file.write_text(JOB.format(name="a", n=2) + "---\n" + other + "---\n" + JOB.format(name="b", n=1))
@@ -83,7 +83,7 @@ def test_standard_input_directory_and_several_files(tmp_path):
     assert code == 0 and "3 jobs" in out
 
 
-def test_lines_of_what_is_wrong(tmp_path):
+def test_problems_name_file_and_line(tmp_path):
     file = tmp_path / "f.yaml"
     file.write_text(JOB.format(name="good", n=1) + "---\n" + JOB.format(name="bad", n=-1))
     code, out, _ = call("validate", file)
@@ -94,7 +94,7 @@ def test_lines_of_what_is_wrong(tmp_path):
 
 
 @pytest.mark.parametrize("command", ["render", "validate"])
-def test_arguments(tmp_path, command):
+def test_wrong_arguments_and_files_are_refused(tmp_path, command):
     assert call(command)[0] == 2
     assert call(command, "--help")[0] == 0
     assert call(command, "--nonsense")[0] in (1, 2)

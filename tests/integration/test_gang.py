@@ -328,7 +328,7 @@ def test_coscheduling_says_what_the_cluster_lacks(gangs, coscheduling, place):
     assert not any(p.spec.node_name for p in gangs.pods(ns).values())
 
 
-def test_where_the_api_server_has_no_such_groups(plane, operator, kubelet, ns):
+def test_jobs_wait_when_the_api_server_lacks_the_group_kind(plane, operator, kubelet, ns):
     """Not a gang plane: native falls back, any other word keeps those jobs waiting that need it, and says why."""
     operator("--scheduling=native", f"--namespace={ns}")
     plane.create(ns, "j", ps=None, worker=2)
@@ -351,7 +351,7 @@ SIZES = {
 
 
 @pytest.mark.parametrize("scheduling", SIZES)
-def test_those_that_are_left_are_placed_without_those_that_are_done(gangs, place, request, scheduling):
+def test_remaining_pods_of_a_gang_are_placed_without_finished_ones(gangs, place, request, scheduling):
     """Of a group of four only two will ever be there again: were its size four, they would wait for ever.  Not with scheduler-plugins,
     which reads groups from a cache that may lag behind the event that they changed, and then looks again after five minutes."""
     if scheduling != "native":

@@ -71,7 +71,7 @@ def test_waits_for_the_last_address(plane, gate, kubelet, ns):
     assert plane.core.read_namespaced_config_map("j", ns)
 
 
-def test_says_no_to_others(plane, gate, kubelet, ns):
+def test_the_gate_refuses_unknown_pods_and_paths(plane, gate, kubelet, ns):
     plane.create(ns, "j", ps=None, worker=1)
     uid = known(plane, gate, ns, "j-worker-0")
     assert ask(gate, ns, "j-worker-0", "another-uid")[0] == 404  # a pod newer than what is known: it must not fail
@@ -109,7 +109,7 @@ def test_a_standby_sends_on_at_once(plane, operator, kubelet, ns):
     assert ask(ports[1], ns, "j-worker-0", uid)[0] == 404
 
 
-def test_the_program_asks_and_goes(plane, gate, kubelet, ns):
+def test_paddle_gate_ends_when_the_operator_opens(plane, gate, kubelet, ns):
     """paddle-gate itself against the operator."""
     kubelet.hold = {"j-worker-0"}
     plane.create(ns, "j", ps=None, worker=1)
@@ -226,7 +226,7 @@ def test_a_pod_reports_its_address_before_kubelet_does(plane, gate, kubelet, ns)
     assert all(not p.status.pod_ip for p in plane.pods(ns).values())
 
 
-def test_nobody_speaks_for_a_pod_without_a_node(plane, gate, kubelet, ns):
+def test_a_pod_without_a_node_is_refused_by_the_gate(plane, gate, kubelet, ns):
     """Nor is who asks held: the node may only be news to the operator."""
     kubelet.hold = {"j-worker-0"}
     plane.create(ns, "j", ps=None, worker=1)

@@ -68,7 +68,7 @@ def plant(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("gate", GATES)
-def test_a_tree_in_order_passes(plant, gate):
+def test_a_correct_tree_passes(plant, gate):
     assert plant(gate) == []
 
 
@@ -136,7 +136,7 @@ def test_what_is_wrong_is_found(plant, gate, files, finding):
     assert any(finding in line for line in found), found
 
 
-def test_what_users_see_and_use_is_worded_by_others(plant):
+def test_names_of_the_public_header_may_have_listed_words(plant):
     assert plant("words", {"app/a.c": 'const char *ap_a = "anew"; /* "*/\nint rt_go_anew(void);\n', "app/a.py": 'x = "anew"\n',
                            "runtime/exports": "rt_go\nrt_go_anew\n"}) == []
 
@@ -149,13 +149,13 @@ def test_a_test_may_stand_in_for_what_a_header_declares(plant):
 @pytest.mark.parametrize("gate, command", [("waits", "tools/waits"), ("drift", "tools/generate"), ("docs", "tools/pages"),
                                            ("docs", "tools/pictures"), ("docs", "tools/dashboard"), ("runnable", "tools/pages"),
                                            ("named", "tests/mutants")])
-def test_what_a_command_finds_is_found(plant, gate, command):
+def test_a_gate_reports_the_findings_of_its_command(plant, gate, command):
     assert plant(gate, {command: "#!/bin/sh\necho a.c is wrong\nexit 1\n"}) == ["a.c is wrong"]
     assert plant(gate, {command: "#!/bin/sh\nexit 3\n"}) == [f"{command} ended with 3"]
 
 
 @pytest.mark.parametrize("gate", ["clang", "drift", "runnable", "prefixes", "notice"])
-def test_what_does_not_build_is_found(plant, monkeypatch, gate):
+def test_a_build_that_fails_is_a_finding(plant, monkeypatch, gate):
     monkeypatch.setenv("FAIL", "echo a.c:1: error; false")
     assert "a.c:1: error" in plant(gate)
 

@@ -97,7 +97,7 @@ def documented_images():
     return yaml.safe_load(textwrap.dedent("    images: " + text.split("\n\n")[0]).replace("REGISTRY", "r").replace("TAG", "t"))
 
 
-def test_ways_combine_as_the_document_says(tmp_path):
+def test_overlays_and_components_combine_as_documented(tmp_path):
     objs = by_name(overlay(tmp_path, "kustomize/namespaced", "ha", namespace="team-a", **documented_images()))
     assert not {k.split("/")[0] for k in objs} & OF_THE_CLUSTER
     assert objs[f"Deployment/{DEPLOYMENT}"]["spec"]["replicas"] == 2
@@ -124,7 +124,7 @@ def test_images_of_the_document_reach_shards(tmp_path):
     assert container["image"] == "r/operator:t" and "--initImage=r/gate:t" in container["args"]
 
 
-def test_who_may_edit_a_namespace_may_create_jobs_there(plane, ns):
+def test_editors_of_a_namespace_may_create_jobs(plane, ns):
     """Kubernetes' own roles take in the rights to jobs; a namespace's users need no other."""
     plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(
         o for o in kustomize("cluster") if o["kind"] == "ClusterRole" and o["metadata"]["name"].startswith("paddle-jobs-")))
@@ -188,7 +188,7 @@ def test_two_schedulers_of_gangs_are_an_error_that_names_both(tmp_path):
     assert p.returncode == 2 and all(w in p.stderr for w in ("--scheduling", "volcano", "kueue")), p.stderr
 
 
-def test_every_value_arrives():
+def test_every_chart_value_is_used():
     objs = by_name(objects(program("helm", "template", "x", CHART, "-f", "-", stdin=EVERY_VALUE)))
     text, pod, container = json.dumps(list(objs.values())), pod_template(objs.values()), manager(objs.values())
     want = yaml.safe_load(EVERY_VALUE)
@@ -218,7 +218,7 @@ def test_every_value_arrives():
     assert objs["NetworkPolicy/paddle-jobs"]["metadata"]["namespace"] == "team-a"
 
 
-def test_every_value_arrives_at_shards_too():
+def test_every_chart_value_is_used_with_shards():
     def chart(*sets):
         text = program("helm", "template", "x", CHART, "-f", "-", "--set", ",".join(["replicas=1", *sets]), stdin=EVERY_VALUE)
         return by_name(objects(text))
@@ -336,7 +336,7 @@ def test_the_charts_policies_are_those_of_the_component(tmp_path):
     assert [without_helms_labels(o) for o in chart] == component
 
 
-def test_metrics_for_nobody_is_no_rule_for_everybody():
+def test_an_empty_metrics_from_adds_no_rule():
     """An empty list "from" would let in all."""
     objs = by_name(helm(["networkPolicies.enabled=true", "networkPolicies.metricsFrom=null"]))
     (gate,) = objs["NetworkPolicy/paddle-operator"]["spec"]["ingress"]
@@ -347,7 +347,7 @@ def test_no_policy_unless_asked_for():
     assert not [o for objs in (helm(), *map(kustomize, WAYS)) for o in objs if o["kind"] == "NetworkPolicy"]
 
 
-def test_what_removes_the_operator_alone_removes_no_job():
+def test_removing_the_operator_alone_removes_no_job():
     """A namespace takes its jobs along, the CRD all of them."""
     (row,) = (l for l in (ROOT / "docs/install.md").read_text().splitlines() if l.startswith("| the operator alone"))
     removed = [o for f in re.findall(r"delete -f (\S+?)`", row) for o in objects((ROOT / f).read_text())] + helm()

@@ -242,7 +242,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_is_said_in_one_line(tmp_path, name):
+def test_a_wrong_kubeconfig_is_named_in_one_line(tmp_path, name):
     text, words = WRONG[name]
     path = tmp_path / "kubeconfig"
     if text is not None:

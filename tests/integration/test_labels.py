@@ -116,13 +116,13 @@ def refused(plane, ns, part):
 
 
 @pytest.mark.parametrize("part", GOOD, ids=range(len(GOOD)))
-def test_what_the_api_server_takes_is_no_problem(plane, ns, tmp_path, part):
+def test_templates_that_the_api_server_takes_are_no_problem(plane, ns, tmp_path, part):
     assert refused(plane, ns, part) is None
     assert says(tmp_path, part) == ("1 job, 0 problems\n", 0)
 
 
 @pytest.mark.parametrize("part,path", BAD, ids=range(len(BAD)))
-def test_what_the_api_server_rejects_is_one_problem(plane, ns, tmp_path, part, path):
+def test_templates_that_the_api_server_rejects_are_one_problem(plane, ns, tmp_path, part, path):
     said = refused(plane, ns, part)
     assert said and any(w in said for w in ("Invalid value", "Required value", "Too long")), said
     out, code = says(tmp_path, part)

@@ -115,7 +115,7 @@ def test_a_jobs_id_may_have_slashes(compat):
     assert any(f.startswith("job.") for f in os.listdir("log/team"))
 
 
-def test_the_old_launchers_words():
+def test_the_output_is_that_of_paddles_launcher():
     r = launch("--server_num=1", "--worker_num", "2", script("show.sh", SHOW))
     assert r.returncode == 0
     assert r.stdout.startswith("-----------  Configuration Arguments -----------\ngpus: None\n")
@@ -170,7 +170,7 @@ def test_dry_run_prints_every_childs_environment():
     assert SECRET not in r.stdout and not os.path.exists("log")
 
 
-def test_other_names(folder):
+def test_the_launcher_runs_under_its_other_names(folder):
     show = script("show.sh", SHOW)
     os.symlink(BIN / "paddlerun", "fleetrun")
     r = subprocess.run(["./fleetrun", "--log_dir", "one", show], capture_output=True, text=True, timeout=60)
@@ -311,7 +311,7 @@ def test_a_pods_grace_period_is_the_trainings(folder):
     assert p.returncode == 143 and "1 process did not end after SIGTERM: SIGKILL" in err and not any(alive(x) for x in pids), err
 
 
-def test_proxies_are_out_of_the_way():
+def test_http_proxy_is_unset_for_children():
     show = script("env.sh", "#!/bin/sh\nenv\n")
     r = launch(show, env={"http_proxy": "http://p:1", "HTTP_PROXY": "x"})
     assert "http_proxy_original=http://p:1" in r.stdout and "\nhttp_proxy=" not in r.stdout
@@ -545,7 +545,7 @@ def test_a_users_own_variables_for_torchrun_stay():
     assert sorted(r.stdout.splitlines()[-2:]) == ["0 :29500 8", "1 :29500 8"], r.stdout
 
 
-def test_a_node_more_gets_everybody_new_ranks():
+def test_a_joining_node_renumbers_all_ranks():
     master = f"127.0.0.1:{free_port()}"
     words = ["--nnodes", "1:2", "--elastic_timeout", "1", "--elastic_level", "1", "--master", master]
     talk = script("talk.sh", '#!/bin/sh\necho "pid $$ rank $PADDLE_TRAINER_ID of $PADDLE_TRAINERS_NUM"\n'
@@ -703,7 +703,7 @@ def test_a_machine_whose_name_is_loopbacks_gives_others_a_better_address(words, 
 
 
 @pytest.mark.parametrize("closed", [(0, 1, 2), (1,), (2,)])
-def test_closed_streams_are_nobodys(closed):
+def test_a_child_gets_open_streams_when_the_launcher_has_none(closed):
     """As of a daemon that closed all it had: its first files would be its stdout and stderr."""
     r = subprocess.run([*LAUNCH, "--servers=127.0.0.1:7001", "--trainers=127.0.0.1:7002", script("show.sh", SHOW)],
                        preexec_fn=lambda: [os.close(fd) for fd in closed], timeout=60)
@@ -787,7 +787,7 @@ sys.exit(int(sys.argv[1]))
 
 
 @pytest.mark.parametrize("code", [0, 5])
-def test_daemons_do_not_stay(code):
+def test_daemons_of_the_program_are_ended(code):
     pathlib.Path("daemon.py").write_text(DAEMON)
     p = start("daemon.py", str(code))
     pids = started(2)
@@ -857,7 +857,7 @@ def on_full_disk(*words):
     return subprocess.run(["unshare", "-rm", *command], capture_output=True, text=True, timeout=60)
 
 
-def test_a_full_disk_is_said():
+def test_a_full_disk_is_reported():
     talk = script("talk.sh", "#!/bin/sh\nhead -c 200000 /dev/zero | tr '\\0' x || exit 4\nexit 4\n")
     r = on_full_disk("--log_max_size", "1G", talk)       # written by the launcher: the child continues
     assert r.returncode == 4, r.stderr
@@ -923,7 +923,7 @@ def test_errors_are_one_line(words, text):
     assert r.returncode == 2 and text in r.stderr.splitlines()[-1], r.stderr
 
 
-def test_who_waits_says_for_whom_and_how_long():
+def test_a_waiting_node_logs_for_whom_and_how_long():
     p = start("--nnodes", "3", "--rank", "0", "t.sh")
     line = next(x for x in p.stderr if "waiting for the other nodes since" in x)     # pytest's time limit is the bound
     assert "1 of 3 nodes are here" in line and re.search(r"giving up in 8\d\d s \(--join_timeout\)", line), line

@@ -142,7 +142,7 @@ def test_partition_ends_acting_within_the_deadline(plane, operator, kubelet, ns,
     assert not kubelet.twice(ns)
 
 
-def test_nothing_answers(plane, operator, kubelet, ns, lock, proxied_rig):
+def test_a_leader_without_an_api_server_ends_in_time(plane, operator, kubelet, ns, lock, proxied_rig):
     proxy, config = proxied_rig
     o = operator(*flags(lock), kubeconfig=config)
     leading(o)

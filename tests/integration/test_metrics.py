@@ -68,7 +68,7 @@ def bind(plane, ns, name):
     plane.core.create_namespaced_binding(ns, {"metadata": {"name": name}, "target": {"kind": "Node", "name": "n"}}, _preload_content=False)
 
 
-def test_stages_of_a_job(plane, operator, kubelet, ns):
+def test_metrics_count_the_stages_of_a_job(plane, operator, kubelet, ns):
     o = operator("--server-grace=1s", f"--namespace={ns}")
     kubelet.hold = {"j-ps-0", "j-worker-0"}
     plane.create(ns, "j")
@@ -151,7 +151,7 @@ def test_only_this_operator_is_looked_at():
             assert ours, f"{where}: {name} is anybody's: {expr}"
 
 
-def test_what_is_scraped_is_what_the_gates_service_leads_to():
+def test_the_service_monitors_select_the_pods_of_the_gates_service():
     (gate,) = (o for o in yaml.safe_load_all((ROOT / "deploy/v1/operator.yaml").read_text()) if o["kind"] == "Service")
     for file in ("servicemonitor.yaml", "servicemonitor-secure.yaml"):
         service, monitor = yaml.safe_load_all((MONITORING / file).read_text())

@@ -55,7 +55,7 @@ def test_the_first_failures_code_is_the_jobs(tmp_path):
     ({"SLURM_PROCID": "2", "SLURM_NTASKS": "3", "SLURM_LOCALID": "1", "SLURM_JOB_NODELIST": "n[01-02]"}, [], "2 of 3 at n01,n02"),
     ({"PMI_RANK": "0", "PMI_SIZE": "1", "MPI_LOCALRANKID": "1"}, [], "0 of 1 at 127.0.0.1"),
 ])
-def test_environment_of_the_program(env, words, text, tmp_path):
+def test_the_rank_gets_its_variables(env, words, text, tmp_path):
     """The rank's own server would wait for the others: SIGTERM ends it, as the pod's end does."""
     script = 'echo "$PADDLE_INIT_TRAINER_ID of $PADDLE_INIT_NUM_GRADIENT_SERVERS at $PADDLE_INIT_PSERVERS"; kill -TERM $PPID; sleep 30'
     code, out = run(paddlerun(*words, "--", "sh", "-c", script), tmp_path, **env)

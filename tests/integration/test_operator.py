@@ -169,7 +169,7 @@ def test_a_missing_account_is_shown_and_waited_for(plane, operator, kubelet, ns)
     plane.wait_phase(ns, "j", "Running")
 
 
-def test_a_webhook_that_does_not_answer_is_shown_and_waited_for(plane, operator, kubelet, ns):
+def test_a_silent_webhook_is_reported_and_waited_for(plane, operator, kubelet, ns):
     admission = client.AdmissionregistrationV1Api(plane.core.api_client)
     admission.create_mutating_webhook_configuration({"metadata": {"name": ns}, "webhooks": [{
         "name": "sidecars.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Fail",
@@ -207,7 +207,7 @@ def test_bad_template_is_a_condition(plane, operator, kubelet, ns):
     assert o.p.poll() is None
 
 
-def test_what_the_api_server_warns_of_is_an_event(plane, operator, kubelet, ns):
+def test_warnings_of_the_api_server_are_events(plane, operator, kubelet, ns):
     """A misspelled field is dropped and the pod made without it: who looks for the probe finds why it is not there."""
     plane.core.patch_namespace(ns, {"metadata": {"labels": {"pod-security.kubernetes.io/warn": "baseline"}}})
     operator()

@@ -277,7 +277,7 @@ def test_the_jobs_priority_is_that_of_its_pods(plane, operator, kubelet, ns):
     assert plane.pods(ns)["j-worker-0"].spec.priority == 7
 
 
-def test_what_a_job_reports_after_its_end_stays(plane, operator, kubelet, ns):
+def test_the_status_of_an_ended_job_does_not_change(plane, operator, kubelet, ns):
     operator()
     plane.create(ns, "j", ps=None, worker=2)
     plane.wait_phase(ns, "j", "Running")

@@ -482,7 +482,7 @@ with paddlert.Client(paddlert.Job(worker=0), [paddlert.Dense("w", 3), paddlert.S
         "data is a str, expected bytes", "lr is 'fast', expected a number", "out is list, expected a contiguous array of float32 (3,)"], out
 
 
-def test_what_c_would_take_for_something_else_is_refused(python):
+def test_values_that_c_types_would_change_are_refused(python):
     """Numbers that its types cut off, texts that end at a NUL, times of less than a millisecond; and what NumPy would."""
     out, = finish(python("""
 def tell(f, *a, **k):
@@ -549,7 +549,7 @@ with paddlert.Server(host="::1") as s, paddlert.Client(s.job(), [paddlert.Dense(
         "ids: a masked array, expected one without a mask: .filled(0) makes it", "1", "True [0.]"], out
 
 
-def test_what_python_itself_would_refuse_is_named_too(python):
+def test_values_of_wrong_python_types_are_named(python):
     """What no table can look up, numbers that no float holds, one thing where a list is expected; and words that the program used."""
     out, = finish(python("""
 def tell(f, *a, **k):
@@ -620,7 +620,7 @@ with paddlert.Client(job, [paddlert.Dense("w", 4), paddlert.Sparse("e", 2)]) as 
 @pytest.mark.parametrize("addresses, says", [
     ([""], 'has "", expected host:port'), (["127.0.0.1:1,127.0.0.1:2"], 'has "127.0.0.1:1,127.0.0.1:2", expected host:port'),
     (["here"], 'has "here", expected host:port'), (["127.0.0.1:99999"], "the port is not a number from 0 to 65535")])
-def test_one_address_is_one(python, addresses, says):
+def test_one_address_is_one_server_or_one_rank(python, addresses, says):
     """An empty one was none: tables of this process, a group of one; of one with a comma a group of one was made, too."""
     out, = finish(python(f"""
 for f, name in (paddlert.Job, "servers"), (paddlert.Group, "endpoints"):
@@ -719,7 +719,7 @@ with paddlert.Server() as s, paddlert.Client(s.job(), tables, mode="sync") as c:
     assert out.splitlines() == ["True", "-1.0 0.0"], out
 
 
-def test_what_a_failed_wait_left_is_no_result(python):
+def test_a_failed_wait_gives_no_result(python):
     """Each further wait says what the first one did, or that a signal has ended it: memory that nobody wrote is no rows."""
     address, endpoints = f"127.0.0.1:{free_port()}", [f"127.0.0.1:{free_port()}" for _ in range(2)]
     server = python("", "-m", "paddlert", "server", "--servers", address)
@@ -1094,7 +1094,7 @@ for sparse, name in ((paddlert.Sparse("e", 4), "dense"), (paddlert.Sparse("f", 2
                                 "table 'e' in ck has rows of 2, expected the model's 5 values [9.]"]
 
 
-def test_fleets_names(python):
+def test_a_fleet_program_trains_by_its_environment(python):
     """A program as of Paddle 2.x, by its environment; the strategy is geo's."""
     port = free_port()
     job = {"PADDLE_PSERVERS_IP_PORT_LIST": f"127.0.0.1:{port}", "PADDLE_TRAINERS_NUM": "2", "PADDLE_TRAINER_ENDPOINTS": "10.0.0.1:1,10.0.0.1:2"}
@@ -1129,7 +1129,7 @@ else:
     assert out == [f"served 0 127.0.0.1:{port}\n", "geo 0 2 1 10.0.0.1:1,10.0.0.1:2 1\nTrue True\n", "geo 1 2 1 10.0.0.1:1,10.0.0.1:2 1\n"]
 
 
-def test_what_fleet_cannot_be_says_so(python):
+def test_unsupported_options_of_fleet_are_refused(python):
     out, = finish(python(f"""{NUMPY}
 from paddlert import fleet
 def tell(f, *a, **k):
@@ -1490,7 +1490,7 @@ print(said, g.may_close())
     assert finish(*ranks) == ["[[2.0, 2.0]] True\n"] * 2
 
 
-def test_a_step_that_ctrl_c_interrupted_is_not_said_twice(python):
+def test_a_step_that_ctrl_c_interrupted_is_not_sent_twice(python):
     """Another one before it has ended is refused; the steps after that are right, for all trainers."""
     out, = finish(python(f"""{STILL}
 w, c, tables = np.zeros((2, 2), np.float32), [None, None], [paddlert.Dense("w", 2, "sgd:lr=1")]

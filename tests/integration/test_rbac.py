@@ -195,6 +195,6 @@ def refused(audited):
 
 
 @pytest.mark.parametrize("right", RIGHTS, ids=right_id)
-def test_without_it_the_operator_is_refused(refused, right):
+def test_the_operator_is_refused_without_any_one_right(refused, right):
     want = ASKED_BY_ADMISSION.get(right[2:], right[2:])
     assert want in {(r["resource"], r["verb"]) for r in refused.get(right, [])}, "it works without: take it out of crd/rbac.c"

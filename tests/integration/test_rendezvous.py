@@ -166,7 +166,7 @@ def test_a_node_that_does_not_fit_learns_what_it_clashes_with(nodes, first, seco
 
 
 @pytest.mark.parametrize("first, second", [(0, 0), (0, 5), (0, -1)])
-def test_who_does_not_fit_beside_those_in_an_etcd_ends(nodes, etcd, first, second):
+def test_a_node_that_clashes_with_those_in_an_etcd_ends(nodes, etcd, first, second):
     o = {"job": f"j{free_port()}", "silent_ms": 5000}
     a, b = nodes("aa", etcd.url, rank=first, **o), nodes("bb", etcd.url, rank=second, **o)
     ended = wait_for(lambda: next((n for n in (a, b) if n.find(r"^ended (exists|invalid): .*rank")), None))
@@ -388,7 +388,7 @@ def test_one_node_too_many(nodes, way):
     assert all(n.p.poll() is None and not n.find("^(ended|changed)") for n in (a, b, c))
 
 
-def test_all_done_comes_when_all_are(nodes, way):
+def test_all_done_is_reported_when_all_nodes_are_done(nodes, way):
     a, b, c = three(nodes, way)
     for n in (a, c):
         n.say("d")
@@ -403,7 +403,7 @@ def test_all_done_comes_when_all_are(nodes, way):
     assert not b.find("^ended") and not c.find("^ended")
 
 
-def test_who_has_done_its_work_is_not_missed(nodes, way):
+def test_a_node_that_has_finished_is_not_missed(nodes, way):
     a, b, c = three(nodes, way)
     for n in (b, a):
         n.say("l")
@@ -452,7 +452,7 @@ def test_a_replaced_node_joins_again(nodes, way):
     assert b.met(2) == (1, 2) and a.met(2) == (0, 2)
 
 
-def test_a_restart_is_everybodys(nodes, way):
+def test_a_restart_restarts_all_nodes(nodes, way):
     master, o = way
     all = [nodes(n, master, level=1, restarts=1, **o) for n in ("aa", "bb")]
     for n in all:
@@ -493,7 +493,7 @@ def test_a_restart_that_was_lost_on_the_wire_is_asked_for_again(nodes, lost):
     wire.close()
 
 
-def test_who_asks_for_a_restart_is_answered_what_comes_of_it(nodes):
+def test_a_node_that_asks_for_a_restart_gets_the_result(nodes):
     """The master may be gone before that node could ask again; its waiting request ended when it asked for this."""
     port = free_port()
     a = nodes("aa", f"127.0.0.1:{port}", level=1, restarts=0)
@@ -684,7 +684,7 @@ def test_paddles_launcher_finds_what_it_expects(nodes):
     ("/default/info/%ff/0", "{}", {}, 400),
     ("/%c3%28", "v", {}, 400),
 ])
-def test_nonsense_is_refused(nodes, path, body, headers, status):
+def test_malformed_requests_are_refused(nodes, path, body, headers, status):
     port = free_port()
     nodes("zz", f"127.0.0.1:{port}")
     wait_for(lambda: listens(f"127.0.0.1:{port}"))
@@ -752,7 +752,7 @@ def test_a_node_with_another_token_or_none_is_refused(nodes, token, first, why):
     assert a.roster() == c.roster() and len(a.roster()) == 2
 
 
-def test_strangers_read_and_write_nothing(nodes):
+def test_peers_without_the_token_read_and_write_nothing(nodes):
     master = f"127.0.0.1:{free_port()}"
     a = nodes("aa", master, **TOKEN)
     wait_for(lambda: listens(master))
@@ -798,7 +798,7 @@ def test_a_lost_node_is_known_with_the_token_too(nodes, sign):
     a.wait("^ended peer ?lost: .*bb")
 
 
-def test_a_machine_that_stands_still_ends_no_job(nodes):
+def test_a_stopped_machine_ends_no_job(nodes):
     """When it continues, each node is late for its deadlines, and finds what the other has sent before it judges."""
     master = f"127.0.0.1:{free_port()}"
     a = nodes("aa", master, silent_ms=2000)

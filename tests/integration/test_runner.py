@@ -37,7 +37,7 @@ def test_a_failure_prints_its_seed_its_log_and_what_repeats_it(tmp_path):
     assert "    not ok 1 - it_adds" in out and out.endswith("0 passed, 1 failed\n")
 
 
-def test_what_a_sanitizer_found_is_printed_however_far_above(tmp_path):
+def test_findings_of_sanitizers_are_printed_however_far_above(tmp_path):
     code, out = of_run(tmp_path, """echo 1..1; echo 'WARNING: ThreadSanitizer: data race (pid=7)'; echo '  Read of size 1 by thread T2'
 for i in $(seq 300); do echo line $i; done; echo ok 1 - it_runs; echo 'SUMMARY: ThreadSanitizer: data race a.c:5 in f'; exit 66""", "unit")
     assert code == 1 and "some_test: ended with 66 | ThreadSanitizer: data race a.c:5 in f\n" in out
@@ -129,7 +129,7 @@ run.main()"""
 
 @pytest.mark.parametrize("words", ["integration", "integration bin", "memory", "compat v1.28.15", "e2e", "release", "paddle", "paddle-pods", "python",
                                    "python-pods"])
-def test_what_repeats_a_failed_test_runs_that_one_alone(tmp_path, words):
+def test_the_printed_command_repeats_the_failed_test_alone(tmp_path, words):
     (tmp_path / "tests").symlink_to(ROOT / "tests")
     for folder in "bin", "docs":
         (tmp_path / folder).mkdir()
@@ -203,7 +203,7 @@ def a_test(seconds):
 
 
 @pytest.mark.parametrize("waits", [a_program, a_wait, a_test])
-def test_who_is_starved_has_more_time(monkeypatch, waits):
+def test_a_busy_machine_extends_the_limits(monkeypatch, waits):
     took = {}
     busy = supervise.BUSY * os.cpu_count()
     for load in (0, busy, 2 * busy):

@@ -62,7 +62,7 @@ def own(operators, names):
 
 
 @pytest.mark.deadline(300)
-def test_layouts_follow_each_other(plane, kubelet, spaces, start):
+def test_shards_take_over_namespaces_when_their_number_changes(plane, kubelet, spaces, start):
     names, _ = spaces
     two = [start(i, 2) for i in range(2)]
     run_jobs(plane, names, "a")

@@ -35,7 +35,7 @@ def test_only_what_runs_is_ended_with_the_policy_running(plane, operator, kubele
     assert status(plane, ns)["message"].endswith("no data")
 
 
-def test_who_runs_with_the_old_address_of_a_peer_is_named(plane, operator, kubelet, ns):
+def test_pods_with_an_old_address_of_a_peer_are_named(plane, operator, kubelet, ns):
     operator()
     plane.create(ns, "j", ps=1, worker=2)
     plane.wait_phase(ns, "j", "Running")
@@ -57,7 +57,7 @@ def test_who_runs_with_the_old_address_of_a_peer_is_named(plane, operator, kubel
     wait_for(lambda: condition(plane, ns, "StaleAddress").get("status") == "False", why=lambda: status(plane, ns))
 
 
-def test_what_was_done_later_is_separate_from_where_the_job_was(plane, operator, kubelet, ns):
+def test_later_changes_are_separate_from_the_state_event(plane, operator, kubelet, ns):
     operator()
     plane.create(ns, "j", ps=None, worker=3)
     plane.wait_phase(ns, "j", "Running")

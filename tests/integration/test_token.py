@@ -90,7 +90,7 @@ def test_a_secret_that_is_there_already_is_the_jobs(plane, operator, kubelet, ns
     assert not [e for e in plane.events(ns) if e[0] in ("FailedCreate", "NameTaken")]
 
 
-def test_without_a_pod_to_make_nothing_is_asked(plane, operator, kubelet, ns, proxied_rig):
+def test_no_secret_is_requested_without_a_pod_to_create(plane, operator, kubelet, ns, proxied_rig):
     proxy, config = proxied_rig
     o = operator(kubeconfig=config)
     plane.create(ns, "j", ps=None, worker=2, peerAuth="Token")
@@ -149,7 +149,7 @@ def test_the_users_own_token_is_left_alone(plane, operator, kubelet, ns):
     assert [e.value for e in env if e.name == "PADDLE_JOB_TOKEN"] == ["mine"]
 
 
-def test_an_unknown_value_is_said_where_the_api_server_lets_it_through(plane, operator, kubelet, ns):
+def test_an_unknown_value_of_peer_auth_is_reported(plane, operator, kubelet, ns):
     """As one whose CRD is newer than its operator."""
     operator()
     crd = yaml.safe_load(plane.kubectl("get", "crd", "paddlejobs.batch.paddlepaddle.org", "-o", "yaml"))

@@ -115,7 +115,7 @@ def test_a_prometheus_and_its_dashboard_read_them(job):
     assert len(ids) == len(set(ids)) > 20
 
 
-def test_what_is_scraped_are_the_pods_of_jobs():
+def test_the_pod_monitor_selects_pods_of_jobs():
     monitor = yaml.safe_load((MONITORING / "podmonitor-training.yaml").read_text())
     labels = re.findall(r'#define API_LABEL_(?:NAME|ROLE|JOB|UID|INDEX) (?:API_GROUP )?"/?([^"]*)"', (ROOT / "operator/api/job.h").read_text())
     known = {re.sub(r"[^a-z]", "_", name) for label in labels for name in (label, f"batch.paddlepaddle.org/{label}")}

@@ -44,7 +44,7 @@ def gone(ask, *args):
 
 
 @pytest.mark.parametrize("order", itertools.permutations(["operator", "crd", "namespace"]), ids="-".join)
-def test_any_order(own, crd, operator, order):
+def test_operator_crd_and_jobs_are_deleted_in_any_order(own, crd, operator, order):
     plane, kubelet = own
     ns = "goes-" + "-".join(order)
     plane.namespace(ns)

@@ -116,7 +116,7 @@ def test_running_jobs_are_left_alone(plane, operator, kubelet, ns, upstream):
     assert not kubelet.twice(ns)
 
 
-def test_what_was_half_made_is_finished(plane, operator, kubelet, ns, upstream):
+def test_half_created_jobs_of_upstream_are_completed(plane, operator, kubelet, ns, upstream):
     """Pods that upstream has ask for names wait for Services that it never came to make."""
     without = {f"pod {HALF}-worker-1", f"service {HALF}-worker-0", f"service {HALF}-worker-1"}
     upstream(operator, without)

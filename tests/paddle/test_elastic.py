@@ -23,7 +23,7 @@ def variables(tmp_path):
 
 
 @pytest.mark.parametrize("who", ["ours", "Paddle's"])
-def test_nodes_come_and_go(nodes, etcd, tmp_path, who):
+def test_nodes_join_and_leave(nodes, etcd, tmp_path, who):
     env = variables(tmp_path)
     words = ["--master", etcd, "--job_id", env["PADDLE_ELASTIC_JOB_ID"], "--nnodes", env["PADDLE_ELASTIC_NP"], "--elastic_level", "1",
              # Paddle's reports every five seconds that it is there.

@@ -14,7 +14,7 @@ def start(nodes, who, i, *words, **more):
 
 
 @pytest.mark.parametrize("first,second", [("ours", "Paddle's"), ("Paddle's", "ours")])
-def test_whoever_comes_first_serves(nodes, first, second):
+def test_the_first_node_serves(nodes, first, second):
     port = free_port()
     start(nodes, first, 0, "--master", f"127.0.0.1:{port}")
     nodes.wait(lambda: listens(port), "the first node serves")

@@ -68,7 +68,7 @@ def test_ctrl_c_ends_a_pull_and_a_push(python, framework, waits):
         server.communicate()
 
 
-def test_a_name_of_fleet_is_here_or_says_what_is_in_its_place(python):
+def test_names_of_fleet_work_or_name_their_replacement(python):
     """The real one's: all that is no module."""
     out, = finish(python("""
 import inspect
