@@ -108,13 +108,17 @@ int ps_table_make(const struct rt_table_spec *spec, struct ps_table *ret, struct
     if (make_parts(spec, &t, err) < 0) {
         return co_err_wrap(err, "table \"%s\"", spec->name);
     }
-    /* ps_table_differs must ignore fields that the kind does not use. */
+    /* ps_table_same must ignore fields that the kind does not use. */
     t.spec.size = spec->kind == RT_DENSE ? spec->size : 0;
     t.spec.dim = spec->kind == RT_SPARSE ? spec->dim : 0;
     (void)snprintf(t.name, sizeof(t.name), "%s", spec->name);
     *ret = t;
     point_spec(ret);
     return 0;
+}
+
+static const char *kind_name(const struct ps_table *t) {
+    return t->spec.kind == RT_DENSE ? "dense" : "sparse";
 }
 
 const char *ps_mode_name(enum rt_mode mode) {
@@ -132,31 +136,46 @@ int ps_table_fits(const struct ps_table *t, enum rt_mode job, struct co_err *err
     return 0;
 }
 
-const char *ps_table_differs(const struct ps_table *a, const struct ps_table *b) {
+int ps_table_same(const struct ps_table *t, const struct ps_table *as, struct co_err *err) {
     const struct {
         const char *name;
         bool equal;
-    } fields[] = {
-        {"name", strcmp(a->name, b->name) == 0},
-        {"kind", a->spec.kind == b->spec.kind},
-        {"size", a->spec.size == b->spec.size},
-        {"dim", a->spec.dim == b->spec.dim},
-        {"optimizer", strcmp(a->spec.optimizer, b->spec.optimizer) == 0},
-        {"init", strcmp(a->init, b->init) == 0},
-        {"seed", a->spec.seed == b->spec.seed},
-        {"schedule", strcmp(a->schedule, b->schedule) == 0},
-        {"storage", a->storage == b->storage},
-        {"wire", a->wire == b->wire},
-        {"admit", table_policy_equal(&a->admit, &b->admit)},
-        {"evict", table_policy_equal(&a->evict, &b->evict)},
-        {"mode", a->spec.mode == b->spec.mode},
+        const char *is, *expected;
+    } texts[] = {
+        {"name", strcmp(t->name, as->name) == 0, t->name, as->name},
+        {"kind", t->spec.kind == as->spec.kind, kind_name(t), kind_name(as)},
+        {"optimizer", strcmp(t->spec.optimizer, as->spec.optimizer) == 0, t->spec.optimizer,
+            as->spec.optimizer},
+        {"init", strcmp(t->init, as->init) == 0, t->init, as->init},
+        {"schedule", strcmp(t->schedule, as->schedule) == 0, t->schedule, as->schedule},
+        {"storage", t->storage == as->storage, t->spec.storage, as->spec.storage},
+        {"wire", t->wire == as->wire, t->spec.wire, as->spec.wire},
+        {"admit", table_policy_equal(&t->admit, &as->admit), t->admit_text, as->admit_text},
+        {"evict", table_policy_equal(&t->evict, &as->evict), t->evict_text, as->evict_text},
+        {"mode", t->spec.mode == as->spec.mode, ps_mode_name(t->spec.mode),
+            ps_mode_name(as->spec.mode)},
     };
-    for (size_t i = 0; i < CO_ARRAY_LEN(fields); i++) {
-        if (!fields[i].equal) {
-            return fields[i].name;
+    const struct {
+        const char *name;
+        uint64_t is, expected;
+    } numbers[] = {
+        {"size", t->spec.size, as->spec.size},
+        {"dim", t->spec.dim, as->spec.dim},
+        {"seed", t->spec.seed, as->spec.seed},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(texts); i++) {
+        if (!texts[i].equal) {
+            return co_err_set(err, CO_INVALID, "%s is \"%.160s\", expected \"%.160s\"",
+                texts[i].name, texts[i].is, texts[i].expected);
         }
     }
-    return NULL;
+    for (size_t i = 0; i < CO_ARRAY_LEN(numbers); i++) {
+        if (numbers[i].is != numbers[i].expected) {
+            return co_err_set(err, CO_INVALID, "%s is %llu, expected %llu", numbers[i].name,
+                (unsigned long long)numbers[i].is, (unsigned long long)numbers[i].expected);
+        }
+    }
+    return 0;
 }
 
 size_t ps_table_state(const struct ps_table *t, size_t n) {

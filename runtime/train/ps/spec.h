@@ -49,8 +49,9 @@ CO_MUST_CHECK int ps_table_make(
 CO_MUST_CHECK int ps_table_fits(const struct ps_table *t, enum rt_mode job, struct co_err *err);
 /* For messages: "async", "sync", "geo" or "unset". */
 const char *ps_mode_name(enum rt_mode mode);
-/* The name of the first field that differs; NULL: none does. */
-const char *ps_table_differs(const struct ps_table *a, const struct ps_table *b);
+/* CO_INVALID: "dim is 16, expected 8", of the first field of t that differs. */
+CO_MUST_CHECK int ps_table_same(
+    const struct ps_table *t, const struct ps_table *as, struct co_err *err);
 
 /* How many floats of optimizer state servers keep for a row (n: its dim) or for n dense values. */
 size_t ps_table_state(const struct ps_table *t, size_t n);

@@ -90,11 +90,11 @@ static int check_tables(const struct pss_server *s, const Rpc__Hello *h,
             s->backup);
     }
     for (uint32_t i = 0; i < s->n_tables; i++) {
-        const char *field = ps_table_differs(&tables[i], &s->tables[i]);
-        if (field) {
+        struct co_err why = {0};
+        if (ps_table_same(&tables[i], &s->tables[i], &why) < 0) {
             return co_err_set(err, CO_PERMISSION,
-                "table %u (\"%s\") of trainer %u differs from the other trainers' in its %s", i,
-                tables[i].name, h->trainer, field);
+                "table %u (\"%s\") of trainer %u differs from the other trainers': %s", i,
+                tables[i].name, h->trainer, why.msg);
         }
     }
     return 0;
@@ -281,12 +281,9 @@ static int say_again(
     return send_welcome(se, f, err);
 }
 
-int pss_session_hello(
+static int admit(
     struct pss_session *se, const struct rpc_frame *f, const Rpc__Hello *h, struct co_err *err) {
     struct pss_server *s = se->server;
-    if (se->trainer != PSS_NOBODY) {
-        return say_again(se, f, h, err);
-    }
     bool last_word = h->finishing && s->result.code == 0; /* it has finished on other servers */
     if (s->over && !last_word) {
         return co_err_set(err, s->result.code ? s->result.code : CO_GONE, "%s",
@@ -311,6 +308,16 @@ int pss_session_hello(
     s->ending |= h->finishing;
     join_member(se, h);
     return send_welcome(se, f, err);
+}
+
+/* Those who wait for a trainer that was refused must learn why it does not come. */
+int pss_session_hello(
+    struct pss_session *se, const struct rpc_frame *f, const Rpc__Hello *h, struct co_err *err) {
+    int rc = se->trainer != PSS_NOBODY ? say_again(se, f, h, err) : admit(se, f, h, err);
+    if (rc < 0) {
+        pss_members_refuse(&se->server->members, h->trainer, rpc_stream_peer(se->stream), err);
+    }
+    return rc;
 }
 
 /* ---- begin ---- */

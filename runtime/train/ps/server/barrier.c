@@ -43,11 +43,12 @@ void pss_server_barrier_say(struct pss_server *s, int64_t now) {
         if (!m->waits || !m->asks || !m->stream || m->ask_until_ms == 0 || now < m->ask_until_ms) {
             continue;
         }
-        char late[400];
+        char late[400], refused[PSS_REFUSED_MAX];
         struct co_err e = {0};
         (void)pss_members_late(&s->members, 0, late, sizeof(late));
-        co_err_set(&e, CO_TIMEOUT, "barrier %llu waits for %s",
-            (unsigned long long)s->members.barriers + 1, late);
+        pss_members_refused(&s->members, refused, sizeof(refused));
+        co_err_set(&e, CO_TIMEOUT, "barrier %llu waits for %s%s",
+            (unsigned long long)s->members.barriers + 1, late, refused);
         m->asks = false; /* it is at the barrier all the same */
         (void)!rpc_stream_send(m->stream, rpc_frame_error(&m->barrier, e.code, e.msg), NULL);
     }
@@ -81,7 +82,7 @@ int pss_session_late(
     struct pss_session *se, const struct rpc_frame *f, const Rpc__Late *l, struct co_err *err) {
     struct pss_server *s = se->server;
     struct pss_member *m = &s->members.all[se->trainer];
-    char late[400];
+    char late[400], refused[PSS_REFUSED_MAX];
     if (!read_steps(s) || l->step == 0) {
         return pss_session_answer(se->stream, f->head.seq, err);
     }
@@ -90,7 +91,9 @@ int pss_session_late(
         return pss_session_answer(se->stream, f->head.seq, err);
     }
     struct co_err e = {0};
-    co_err_set(&e, CO_TIMEOUT, "step %llu waits for %s", (unsigned long long)l->step, late);
+    pss_members_refused(&s->members, refused, sizeof(refused));
+    co_err_set(
+        &e, CO_TIMEOUT, "step %llu waits for %s%s", (unsigned long long)l->step, late, refused);
     return rpc_stream_send(se->stream, rpc_frame_error(&f->head, e.code, e.msg), err);
 }
 

@@ -34,6 +34,7 @@ void pss_member_set(struct pss_members *m, uint32_t i, enum pss_member_state to)
     assert(legal[t->state] & 1U << to);
     t->state = to;
     t->waits = t->waits && (to == PSS_MEMBER_ALIVE || to == PSS_MEMBER_AWAY);
+    t->refused[0] = '\0';
 }
 
 static bool is_awaited(const struct pss_member *t) {
@@ -162,6 +163,29 @@ void pss_member_describe(
     const struct pss_member *t = &m->all[i];
     (void)snprintf(ret_text, size, "trainer %u (%s) lost: %s, last message %.1f s ago", i, t->peer,
         t->cause, (double)(now_ms - t->received_ms) / 1000);
+}
+
+void pss_members_refuse(
+    struct pss_members *m, uint32_t i, const char *peer, const struct co_err *why) {
+    struct pss_member *t = i < m->n ? &m->all[i] : NULL;
+    if (!t) {
+        (void)snprintf(m->stranger, sizeof(m->stranger), "%.60s: %.170s", peer, why->msg);
+    } else if (t->state != PSS_MEMBER_ALIVE && t->state != PSS_MEMBER_FINISHED) {
+        (void)snprintf(t->refused, sizeof(t->refused), "%.230s", why->msg);
+    }
+}
+
+void pss_members_refused(const struct pss_members *m, char *ret_text, size_t size) {
+    bool any = m->stranger[0] && pss_members_in(m, PSS_MEMBER_ABSENT) > 0;
+    (void)snprintf(
+        ret_text, size, "%s%s", any ? "; refused a connection from " : "", any ? m->stranger : "");
+    for (uint32_t i = 0; i < m->n; i++) {
+        const struct pss_member *t = &m->all[i];
+        if (t->refused[0] && t->state != PSS_MEMBER_LOST) {
+            (void)snprintf(ret_text, size, "; trainer %u was refused: %s", i, t->refused);
+            return;
+        }
+    }
 }
 
 void pss_members_list(

@@ -13,6 +13,9 @@
 #include "runtime/train/ps/spec.h"
 #include "runtime/train/rpc/rpc.h"
 
+/* Room for what pss_members_refused says. */
+enum { PSS_REFUSED_MAX = 300 };
+
 enum pss_member_state {
     PSS_MEMBER_ABSENT,   /* never said hello */
     PSS_MEMBER_ALIVE,    /* said hello; its stream is open and its lease runs */
@@ -42,9 +45,10 @@ struct pss_member {
     int64_t rival_ms;      /* when another process first asked for this id; 0: none did */
     int64_t rival_last_ms; /* when it last did */
     char peer[128];
-    char cause[400]; /* AWAY, LOST: why */
-    bool parted;     /* FINISHED: it has the answer to its finish and will not reconnect */
-    bool waits;      /* at the barrier; it asks again after a broken connection */
+    char cause[400];   /* AWAY, LOST: why */
+    char refused[240]; /* not here: why its last hello was refused; "": none was */
+    bool parted;       /* FINISHED: it has the answer to its finish and will not reconnect */
+    bool waits;        /* at the barrier; it asks again after a broken connection */
     struct rpc_frame_head barrier; /* head of that request */
     bool asks;                     /* that request is not answered yet */
     int64_t ask_until_ms;          /* then the answer says for whom it waits; 0: never */
@@ -56,7 +60,8 @@ struct pss_member {
 struct pss_members {
     struct pss_member *all; /* [n] */
     uint32_t n;
-    uint64_t barriers; /* completed */
+    uint64_t barriers;  /* completed */
+    char stranger[240]; /* who was refused before it said which trainer it is, and why; "": none */
 };
 
 void pss_members_init(struct pss_members *m, uint32_t n);
@@ -89,6 +94,13 @@ void pss_member_describe(
 /* Lists those for whom that step waits, 0: the barrier: "trainer 1 (not here yet), 3
  * (127.0.0.1:4711)"; cut with "...".  False: it waits for nobody. */
 bool pss_members_late(const struct pss_members *m, uint64_t step, char *ret_text, size_t size);
+/* The hello of that trainer was refused, or, if there is no such trainer, a connection from `peer`;
+ * not NULL. */
+void pss_members_refuse(
+    struct pss_members *m, uint32_t i, const char *peer, const struct co_err *why);
+/* For the end of a message about trainers that are awaited: "; trainer 2 was refused: ...", or a
+ * connection that may be one of theirs, or nothing. */
+void pss_members_refused(const struct pss_members *m, char *ret_text, size_t size);
 /* Lists the trainers in that state: "1, 3, 4"; cut with "...". */
 void pss_members_list(
     const struct pss_members *m, enum pss_member_state state, char *ret_text, size_t size);

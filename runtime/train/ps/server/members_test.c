@@ -102,6 +102,32 @@ static void a_lost_trainer_is_described(void **state) {
     pss_members_done(&m);
 }
 
+static void a_refusal_is_said_while_its_trainer_is_awaited(void **state) {
+    (void)state;
+    struct co_err why = {0}, door = {0};
+    char text[PSS_REFUSED_MAX];
+    struct pss_members m;
+    members_of(&m, "vvla");
+    co_err_set(&why, CO_PERMISSION, "dim is 16");
+    co_err_set(&door, CO_PERMISSION, "the token is another");
+    pss_members_refuse(&m, 0, "10.0.0.1:1", &why); /* one that calls itself as one that is here */
+    pss_members_refuse(&m, 2, "10.0.0.3:1", &why); /* nobody waits for it */
+    pss_members_refused(&m, text, sizeof(text));
+    assert_string_equal("", text);
+    pss_members_refuse(&m, UINT32_MAX, "10.0.0.2:1", &door);
+    pss_members_refused(&m, text, sizeof(text));
+    assert_string_equal("; refused a connection from 10.0.0.2:1: the token is another", text);
+    pss_member_set(&m, 1, PSS_MEMBER_AWAY);
+    pss_members_refuse(&m, 1, "10.0.0.2:1", &why);
+    pss_members_refused(&m, text, sizeof(text));
+    assert_string_equal("; trainer 1 was refused: dim is 16", text);
+    pss_member_set(&m, 1, PSS_MEMBER_ALIVE);
+    pss_member_set(&m, 3, PSS_MEMBER_ALIVE);
+    pss_members_refused(&m, text, sizeof(text));
+    assert_string_equal("", text);
+    pss_members_done(&m);
+}
+
 /* A letter and a step for each trainer, as above. */
 static void a_deadlock_is_reported(void **state) {
     (void)state;
@@ -145,6 +171,7 @@ int main(void) {
         cmocka_unit_test(a_change_of_state_ends_the_wait),
         cmocka_unit_test(a_list_that_is_too_long_is_cut),
         cmocka_unit_test(a_lost_trainer_is_described),
+        cmocka_unit_test(a_refusal_is_said_while_its_trainer_is_awaited),
         cmocka_unit_test(a_deadlock_is_reported),
     };
     return cmocka_run_group_tests_name("members", tests, NULL, NULL);

@@ -73,10 +73,12 @@ static void say_whom(
     const struct pss_server *s, const struct pss_member *m, const struct pss_member *slowest) {
     struct co_err e = {0};
     uint32_t i = (uint32_t)(slowest - s->members.all);
-    co_err_set(&e, CO_TIMEOUT, "step %lld waits for trainer %u (%s), which has made %lld",
+    char refused[PSS_REFUSED_MAX];
+    pss_members_refused(&s->members, refused, sizeof(refused));
+    co_err_set(&e, CO_TIMEOUT, "step %lld waits for trainer %u (%s), which has made %lld%s",
         (long long)where(m), i,
         slowest->state == PSS_MEMBER_ABSENT ? "not here yet" : slowest->peer,
-        (long long)where(slowest));
+        (long long)where(slowest), refused);
     (void)!rpc_stream_send(m->stream, rpc_frame_error(&m->pace.asked, e.code, e.msg), NULL);
 }
 

@@ -235,6 +235,7 @@ static void on_refused(void *arg, size_t n, const char *peer, const struct co_er
     struct pss_server *s = arg;
     s->refused += n - 1;
     s->refusals.unsaid += n - 1;
+    pss_members_refuse(&s->members, PSS_NOBODY, peer, why);
     pss_server_say_refused(s, peer, why);
 }
 

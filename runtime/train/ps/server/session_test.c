@@ -276,13 +276,13 @@ static void all_trainers_bring_the_same_tables(void **state) {
     } rows[] = {
         {sync_mode, "trainer 1 comes with sync mode and 1 tables, the others with async and 1"},
         {no_tables, "trainer 1 comes with async mode and 0 tables, the others with async and 1"},
-        {other_table_name, "table 0 (\"v\") of trainer 1 differs from the other trainers' in its "
-                           "name"},
-        {other_size, "differs from the other trainers' in its size"},
-        {other_optimizer, "differs from the other trainers' in its optimizer"},
-        {sparse_table, "differs from the other trainers' in its kind"},
-        {other_init, "differs from the other trainers' in its init"},
-        {other_seed, "differs from the other trainers' in its seed"},
+        {other_table_name, "table 0 (\"v\") of trainer 1 differs from the other trainers': name is "
+                           "\"v\", expected \"w\""},
+        {other_size, "size is 11, expected 10"},
+        {other_optimizer, "optimizer is \"sgd:lr=0.5\", expected \"sgd:lr=0.01\""},
+        {sparse_table, "kind is \"sparse\", expected \"dense\""},
+        {other_init, "init is \"constant:value=1\", expected \"zero\""},
+        {other_seed, "seed is 1, expected 0"},
     };
     struct session_peer *first = *state;
     send_hello(first, 0);

@@ -289,6 +289,57 @@ static void async_trainers_continue_when_one_leaves(void **state) {
     peer_free(q);
 }
 
+/* Else they wait without an end, and only a server's log says why. */
+static void a_wait_says_who_was_refused(void **state) {
+    struct session_peer *p = *state;
+    const char *why = "; trainer 1 was refused: table 0 (\"w\") of trainer 1 differs from the "
+                      "other trainers': size is 11, expected 10";
+    join_as(p, 0, RT_SYNC);
+    struct session_peer *q = peer_new(p->server);
+    struct greeting g;
+    greet(&g, 1);
+    g.hello.mode = RT_SYNC;
+    g.table.size = 11;
+    send_greeting(q, &g);
+    refused_with(q, "size is 11, expected 10");
+    send_barrier_for(p, 1, 1);
+    await(p, &p->answers, 2);
+    assert_non_null(strstr(refusal(p).msg, "barrier 1 waits for trainer 1 (not here yet)"));
+    assert_non_null(strstr(refusal(p).msg, why));
+    ask_late(p, 1);
+    await(p, &p->answers, 3);
+    assert_non_null(strstr(refusal(p).msg, "step 1 waits for trainer 1 (not here yet)"));
+    assert_non_null(strstr(refusal(p).msg, why));
+    dial(q);
+    join_as(q, 1, RT_SYNC); /* the right tables now */
+    ask_late(p, 1);
+    await(p, &p->answers, 4);
+    assert_null(strstr(refusal(p).msg, "refused"));
+    peer_free(q);
+}
+
+/* Its hello cannot be read, so nobody knows which trainer it is. */
+static void a_wait_says_who_was_refused_at_the_door(void **state) {
+    struct session_peer *p = *state;
+    struct rpc_stream *stream = NULL;
+    char endpoint[32];
+    join_as(p, 0, RT_ASYNC);
+    (void)snprintf(endpoint, sizeof(endpoint), "127.0.0.1:%u", pss_server_port(p->server));
+    const struct net_auth other = {&rpc_protocol, "guess", false};
+    assert_int_equal(CO_PERMISSION, rpc_dial(p->rpc, &other, endpoint, 60000, &stream, NULL));
+    const int64_t end = co_now_ms() + 60000;
+    const char *found = NULL;
+    for (unsigned n = 2; !found && co_now_ms() < end;
+         n++) { /* the server's other thread noted it */
+        send_barrier_for(p, 1, 1);
+        await(p, &p->answers, n);
+        struct co_err e = refusal(p);
+        found = strstr(e.msg, "trainer 1 (not here yet); refused a connection from 127.0.0.1");
+        found = found ? strstr(e.msg, "the token is not this job's") : NULL;
+    }
+    assert_non_null(found);
+}
+
 static void a_trainer_that_never_comes_is_named(void **state) {
     (void)state;
     struct pss_server_config c = usual;
@@ -405,6 +456,8 @@ int main(void) {
         ONE(a_second_trainer_of_one_id_is_refused_once_the_first_reports),
         ONE(a_stranger_neither_finishes_nor_leaves),
         ONE(a_barrier_says_for_whom_it_waits),
+        ONE(a_wait_says_who_was_refused),
+        ONE(a_wait_says_who_was_refused_at_the_door),
         ONE(a_step_says_for_whom_it_waits),
         ONE(async_trainers_continue_when_one_leaves),
         cmocka_unit_test(a_trainer_that_never_comes_is_named),

@@ -108,9 +108,10 @@ static void check_leases(struct pss_server *s, int64_t now) {
             rpc_stream_cancel(stream);
             rpc_stream_unref(stream);
         } else if (m->state == PSS_MEMBER_AWAY && now > m->until_ms) {
-            char cause[sizeof(m->cause) + 64];
-            (void)snprintf(cause, sizeof(cause), "%s, not back within %.1f s", m->cause,
-                (double)return_wait(s) / 1000);
+            char cause[sizeof(m->cause) + 64 + PSS_REFUSED_MAX], refused[PSS_REFUSED_MAX];
+            pss_members_refused(&s->members, refused, sizeof(refused));
+            (void)snprintf(cause, sizeof(cause), "%s, not back within %.1f s%s", m->cause,
+                (double)return_wait(s) / 1000, refused);
             pss_server_lose(s, i, cause);
         }
     }
@@ -124,11 +125,12 @@ static void check_leases(struct pss_server *s, int64_t now) {
 /* The wait for the first trainer has no limit, since its pod may be waiting for a node.  So the log
  * says that this server waits. */
 static void say_missing(struct pss_server *s, int64_t now) {
-    char list[128];
+    char list[128], refused[PSS_REFUSED_MAX];
     uint32_t absent = pss_members_in(&s->members, PSS_MEMBER_ABSENT);
     if (s->said_ms && absent > 0 && now - s->said_ms >= SAY_MS) {
         pss_members_list(&s->members, PSS_MEMBER_ABSENT, list, sizeof(list));
-        pss_server_say(s, "waiting for trainers %s of %u", list, s->config.trainers);
+        pss_members_refused(&s->members, refused, sizeof(refused));
+        pss_server_say(s, "waiting for trainers %s of %u%s", list, s->config.trainers, refused);
     }
     if (!s->said_ms || now - s->said_ms >= SAY_MS) {
         s->said_ms = now;
@@ -163,7 +165,7 @@ static bool all_finished_before(const struct pss_server *s, int64_t now) {
 
 static void check_missing(struct pss_server *s, int64_t now) {
     struct co_err err = {0};
-    char list[128];
+    char list[128], refused[PSS_REFUSED_MAX];
     if (all_finished_before(s, now)) {
         pss_members_list(&s->members, PSS_MEMBER_ABSENT, list, sizeof(list));
         pss_server_say(s,
@@ -174,9 +176,10 @@ static void check_missing(struct pss_server *s, int64_t now) {
     } else if (s->first_ms && now - s->first_ms > s->config.start_timeout_ms &&
                pss_members_in(&s->members, PSS_MEMBER_ABSENT) > 0) {
         pss_members_list(&s->members, PSS_MEMBER_ABSENT, list, sizeof(list));
+        pss_members_refused(&s->members, refused, sizeof(refused));
         co_err_set(&err, CO_TIMEOUT,
-            "trainers %s of %u have not come within %.1f s of the first one", list,
-            s->config.trainers, (double)s->config.start_timeout_ms / 1000);
+            "trainers %s of %u have not come within %.1f s of the first one%s", list,
+            s->config.trainers, (double)s->config.start_timeout_ms / 1000, refused);
         pss_server_over(s, &err);
     } else if (s->orphan_ms && now - s->orphan_ms > s->config.lease_ms) {
         for (uint32_t i = 0; i < s->members.n && !s->over; i++) {

@@ -56,28 +56,38 @@ static void specs_are_checked(void **state) {
     }
 }
 
+static void differs(const struct ps_table *t, const struct ps_table *as, const char *want) {
+    struct co_err err = {0};
+    assert_int_equal(want ? CO_INVALID : 0, ps_table_same(t, as, &err));
+    assert_string_equal(want ? want : "", err.msg);
+}
+
 static void the_field_that_differs_is_named(void **state) {
     (void)state;
     struct rt_table_spec s = {.name = "e", .kind = RT_SPARSE, .dim = 4, .optimizer = "sgd:lr=0.1"};
     struct ps_table a, b;
     assert_int_equal(0, ps_table_make(&s, &a, NULL));
     assert_int_equal(0, ps_table_make(&s, &b, NULL));
-    assert_null(ps_table_differs(&a, &b));
+    differs(&a, &b, NULL);
     s.optimizer = "sgd:lr=0.2";
     assert_int_equal(0, ps_table_make(&s, &b, NULL));
-    assert_string_equal("optimizer", ps_table_differs(&a, &b));
+    differs(&b, &a, "optimizer is \"sgd:lr=0.2\", expected \"sgd:lr=0.1\"");
+    s.optimizer = "sgd:lr=0.1";
+    s.dim = 16;
+    assert_int_equal(0, ps_table_make(&s, &b, NULL));
+    differs(&b, &a, "dim is 16, expected 4");
     s = (struct rt_table_spec){.name = "e", .kind = RT_SPARSE, .dim = 4};
     assert_int_equal(0, ps_table_make(&s, &a, NULL));
     s.storage = s.wire = "f32";
     assert_int_equal(0, ps_table_make(&s, &b, NULL));
-    assert_null(ps_table_differs(&a, &b));
+    differs(&a, &b, NULL);
     s.wire = "f16";
     assert_int_equal(0, ps_table_make(&s, &b, NULL));
-    assert_string_equal("wire", ps_table_differs(&a, &b));
+    differs(&b, &a, "wire is \"f16\", expected \"f32\"");
     s.wire = NULL;
     s.evict = "lfu:capacity=5";
     assert_int_equal(0, ps_table_make(&s, &b, NULL));
-    assert_string_equal("evict", ps_table_differs(&a, &b));
+    differs(&b, &a, "evict is \"lfu:capacity=5\", expected \"\"");
 }
 
 static int by_begin(const void *a, const void *b) {
