@@ -60,7 +60,10 @@ static void drop(struct net_acceptor *a, struct net_pending *p) {
 
 static void refuse(struct net_acceptor *a, struct net_pending *p, enum net_refusal refusal,
     const struct co_err *why) {
-    a->ops->refuse(a->arg, &p->from, refusal, why);
+    bool said =
+        p->have >= NET_HELLO_BYTES && net_head_check(a->auth, p->shake.hello) == NET_REFUSAL_NONE;
+    const unsigned char *caller = said ? net_caller_bytes(p->shake.hello) : NULL;
+    a->ops->refuse(a->arg, &p->from, caller, refusal, why);
     drop(a, p);
 }
 
@@ -274,7 +277,7 @@ static bool accept_one(struct net_acceptor *a) {
     net_peer_of(fd, &came.from);
     enum net_refusal refusal = check_new(a, fd, &why);
     if (refusal != NET_REFUSAL_NONE) {
-        a->ops->refuse(a->arg, &came.from, refusal, &why);
+        a->ops->refuse(a->arg, &came.from, NULL, refusal, &why);
         co_close(fd);
         return true;
     }

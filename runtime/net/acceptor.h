@@ -47,9 +47,10 @@ struct net_acceptor_ops {
      * encryption).  caller: of the hello. */
     void (*enter)(void *arg, int fd_own, struct co_tls *tls_own, const struct net_peer *from,
         const unsigned char caller[NET_CALLER_BYTES]);
-    /* Is called for each refusal.  Peers that only hang up, as port probes do, are none. */
-    void (*refuse)(
-        void *arg, const struct net_peer *from, enum net_refusal refusal, const struct co_err *why);
+    /* Is called for each refusal.  Peers that only hang up, as port probes do, are none.  caller:
+     * of the hello, which anybody may have made; NULL: there is none of this version. */
+    void (*refuse)(void *arg, const struct net_peer *from, const unsigned char *caller,
+        enum net_refusal refusal, const struct co_err *why);
 };
 
 /* fd listens and is non-blocking; it stays the caller's, as do auth and ops.  prove_ms: how long a

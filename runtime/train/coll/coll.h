@@ -217,8 +217,8 @@ void coll_door_unref(struct coll_door *d); /* NULL allowed */
 /* Accepts connections at fd until *missing is 0.  Unless fd is a unix socket, it is the door's,
  * where other threads may accept for their groups at the same time.  `look` may refuse a hello
  * before its sender has proven that it knows the token; `take` gets the connection once it has, and
- * owns it if it returns true.  A unix socket is not encrypted. */
-enum { COLL_LIST_BYTES = 200 };
+ * owns it if it returns true.  A unix socket is not encrypted.  CO_TIMEOUT: which ranks did not
+ * come, and who was refused last. */
 /* When a rank has waited for so long, it logs for whom; then after twice the time. */
 enum { COLL_WARN_MS = 10 * 1000 };
 struct coll_accept {
@@ -228,11 +228,9 @@ struct coll_accept {
     uint32_t *missing;
     enum net_refusal (*look)(struct rt_group *g, const struct coll_hello *h);
     bool (*take)(struct rt_group *g, const struct coll_hello *h, struct net_stream *s);
-    /* Of which ranks a connection is missing, for the log; may be NULL. */
+    /* Of which ranks a connection is missing, for messages. */
     bool (*lacks)(const struct rt_group *g, const struct coll_peer *p);
 };
-/* "1, 4": those that are above this rank. */
-const char *coll_accept_missing(const struct coll_accept *a, char ret_list[COLL_LIST_BYTES]);
 CO_MUST_CHECK int coll_accept_run(
     const struct coll_accept *a, int64_t deadline_ms, struct co_err *err);
 

@@ -15,6 +15,8 @@
 #include "runtime/net/acceptor.h"
 #include "runtime/train/coll/coll.h"
 
+enum { LIST_BYTES = 200, CALLER_BYTES = 100, REFUSED_BYTES = 300 };
+
 /* A group that accepts now. */
 struct coll_hall {
     const struct coll_accept *a;
@@ -22,6 +24,7 @@ struct coll_hall {
     struct net_acceptor *acceptor;
     struct coll_hall *next;                    /* of the same door */
     struct net_log_limit limits[NET_REFUSALS]; /* one for each reason */
+    char refused[REFUSED_BYTES];               /* the last one, for messages; "": none */
 };
 
 int coll_door_open(const char *endpoint, struct coll_door **ret, struct co_err *err) {
@@ -119,13 +122,30 @@ static void on_enter(void *arg, int fd_own, struct co_tls *tls_own, const struct
     }
 }
 
-static void on_refuse(
-    void *arg, const struct net_peer *from, enum net_refusal refusal, const struct co_err *why) {
+/* "rank 1 of 2 from 10.0.0.3": what it says itself, if it says that. */
+static void name_caller(const struct coll_hall *h, const struct net_peer *from,
+    const unsigned char *caller, char ret[CALLER_BYTES]) {
+    struct coll_hello who;
+    const char *host = h->a->local ? "this machine" : from->host;
+    if (caller && coll_hello_read(caller, &who) == NET_REFUSAL_NONE) {
+        (void)snprintf(ret, CALLER_BYTES, "rank %u of %u from %s", who.rank, who.size, host);
+    } else {
+        (void)snprintf(ret, CALLER_BYTES, "%s", host);
+    }
+}
+
+static void on_refuse(void *arg, const struct net_peer *from, const unsigned char *caller,
+    enum net_refusal refusal, const struct co_err *why) {
     struct coll_hall *h = arg;
     uint64_t times = 0;
-    if (refusal != COLL_REFUSAL_LATER && net_log_due(&h->limits[refusal], 1, &times)) {
-        co_log_warn("refused a connection to the collective group",
-            CO_S("from", h->a->local ? "this machine" : from->host),
+    char name[CALLER_BYTES];
+    if (refusal == COLL_REFUSAL_LATER) {
+        return;
+    }
+    name_caller(h, from, caller, name);
+    (void)snprintf(h->refused, sizeof(h->refused), "; refused %s: %.180s", name, why->msg);
+    if (net_log_due(&h->limits[refusal], 1, &times)) {
+        co_log_warn("refused a connection to the collective group", CO_S("from", name),
             CO_S("reason", co_err_text(why)), CO_I("rank", h->a->g->rank),
             CO_I("times", (int64_t)times));
     }
@@ -155,31 +175,36 @@ static void leave_list(struct coll_hall *h) {
     pthread_mutex_unlock(&d->m);
 }
 
-const char *coll_accept_missing(const struct coll_accept *a, char ret_list[COLL_LIST_BYTES]) {
+/* "1, 4": those that are above this rank. */
+static const char *list_missing(const struct coll_accept *a, char ret_list[LIST_BYTES]) {
     const struct rt_group *g = a->g;
     size_t n = 0;
     ret_list[0] = '\0';
-    for (uint32_t r = g->rank + 1; a->lacks && r < g->size && n < COLL_LIST_BYTES - 16; r++) {
+    for (uint32_t r = g->rank + 1; r < g->size && n < LIST_BYTES - 16; r++) {
         if (a->lacks(g, &g->peers[r])) {
-            n += (size_t)snprintf(ret_list + n, COLL_LIST_BYTES - n, "%s%u", n ? ", " : "", r);
+            n += (size_t)snprintf(ret_list + n, LIST_BYTES - n, "%s%u", n ? ", " : "", r);
         }
     }
     return ret_list;
 }
 
 /* Until nobody is missing; logs a long wait. */
-static int accept_all(
-    const struct coll_accept *a, struct net_acceptor *acceptor, int64_t deadline_ms) {
+static int accept_all(struct coll_hall *h, int64_t deadline_ms, struct co_err *err) {
+    const struct coll_accept *a = h->a;
+    char list[LIST_BYTES], text[LIST_BYTES + REFUSED_BYTES + 80];
     int64_t begun = co_now_ms();
     for (int64_t warn = COLL_WARN_MS;; warn *= 2) {
         bool last = deadline_ms - begun <= warn;
-        int rc = net_acceptor_run(acceptor, a->g->alarm, last ? deadline_ms : begun + warn);
-        if (rc != CO_TIMEOUT || last) {
-            return rc;
+        int rc = net_acceptor_run(h->acceptor, a->g->alarm, last ? deadline_ms : begun + warn);
+        if (rc != CO_TIMEOUT) {
+            return coll_group_why(a->g, err);
         }
-        char list[COLL_LIST_BYTES], text[COLL_LIST_BYTES + 80];
-        (void)snprintf(text, sizeof(text), "waiting for rank %s for %lld s to form the group",
-            coll_accept_missing(a, list), (long long)(warn / 1000));
+        if (last) {
+            return co_err_set(err, rc, "rank %s of %u has not come within %lld ms%s",
+                list_missing(a, list), a->g->size, (long long)(deadline_ms - begun), h->refused);
+        }
+        (void)snprintf(text, sizeof(text), "waiting for rank %s for %lld s to form the group%s",
+            list_missing(a, list), (long long)(warn / 1000), h->refused);
         co_log_warn(text, CO_I("rank", a->g->rank));
     }
 }
@@ -194,13 +219,10 @@ int coll_accept_run(const struct coll_accept *a, int64_t deadline_ms, struct co_
     if (!a->local) {
         enter_list(&h);
     }
-    int rc = accept_all(a, h.acceptor, deadline_ms);
+    int rc = accept_all(&h, deadline_ms, err);
     if (!a->local) {
         leave_list(&h);
     }
     net_acceptor_close(h.acceptor);
-    if (rc == CO_TIMEOUT) {
-        return co_err_set(err, rc, "%u connections are missing", *a->missing);
-    }
-    return coll_group_why(g, err);
+    return rc;
 }

@@ -121,7 +121,8 @@ static void strangers_do_not_keep_a_group_from_forming(void **state) {
     world_done(&w);
     char text[20000] = "";
     assert_true(read(log[0], text, sizeof(text) - 1) > 0);
-    const char *want[] = {"another job", "version 2 of the protocol", "this library's protocol"};
+    const char *want[] = {"from=\"rank 1 of 2 from 127.0.0.1\" reason=\"another job",
+        "version 2 of the protocol", "this library's protocol"};
     for (size_t i = 0; i < CO_ARRAY_LEN(want); i++) {
         const char *line = strstr(text, want[i]);
         assert_non_null(line);
@@ -513,6 +514,8 @@ static void ranks_that_disagree_about_encryption_say_so(void **state) {
 
 /* ---- two groups ---- */
 
+enum { FORM_MS = 60000 };
+
 /* A group of two that waits for rank 1 in a thread of its own. */
 struct host {
     struct rt_group g;
@@ -534,20 +537,28 @@ static bool take_any(struct rt_group *g, const struct coll_hello *h, struct net_
     return true;
 }
 
+static bool lacks_any(const struct rt_group *g, const struct coll_peer *p) {
+    (void)p;
+    return g->missing > 0;
+}
+
 static void *accept_there(void *arg) {
     struct host *h = arg;
     struct coll_accept a = {.g = &h->g,
         .fd = h->g.door->fd,
         .missing = &h->g.missing,
         .look = look_any,
-        .take = take_any};
-    h->rc = coll_accept_run(&a, co_now_ms() + 60000, &h->err);
+        .take = take_any,
+        .lacks = lacks_any};
+    h->rc = coll_accept_run(&a, co_now_ms() + FORM_MS, &h->err);
     return NULL;
 }
 
 static void host_start(struct host *h, struct coll_door *d, uint64_t job, uint64_t id) {
     static char token[] = "secret";
-    *h = (struct host){.g = {.size = 2, .missing = 1, .job = job, .id = id, .token = token}};
+    static struct coll_peer peers[2];
+    *h = (struct host){
+        .g = {.size = 2, .missing = 1, .job = job, .id = id, .token = token, .peers = peers}};
     h->g.alarm = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     h->g.door = d;
     assert_int_equal(pthread_create(&h->thread, NULL, accept_there, h), 0);
@@ -599,6 +610,31 @@ static void a_door_serves_all_groups_that_form(void **state) {
     co_test_clock_slow(false);
 }
 
+/* The one that does not come may be the one that was refused, of a group of another size. */
+static void who_waits_says_which_rank_was_refused(void **state) {
+    (void)state;
+    struct coll_world w = {.n = 1};
+    struct coll_door *d = NULL;
+    struct host host;
+    struct net_handshake hello = {0};
+    struct coll_hello h = {.rank = 2, .size = 3, .job = 2, .group = 2};
+    world_ports(&w);
+    assert_int_equal(coll_door_open(w.endpoint[0], &d, NULL), 0);
+    co_test_clock_slow(true);
+    host_start(&host, d, 1, 1);
+    write_hello(&h, &secret, &hello);
+    assert_int_equal(ask(w.endpoint[0], &hello, NET_HELLO_BYTES), COLL_REFUSAL_JOB);
+    co_test_clock_forward(FORM_MS);
+    assert_int_equal(pthread_join(host.thread, NULL), 0);
+    co_test_clock_slow(false);
+    assert_int_equal(host.rc, CO_TIMEOUT);
+    assert_string_equal(host.err.msg, "rank 1 of 2 has not come within 60000 ms; refused rank 2 of "
+                                      "3 from 127.0.0.1: another job, "
+                                      "generation or list of endpoints");
+    co_close(host.g.alarm);
+    coll_door_unref(d);
+}
+
 /* As a Service's name: which family of addresses it has is not known. */
 static void a_door_by_name_is_open_for_ipv4(void **state) {
     (void)state;
@@ -625,6 +661,7 @@ int main(void) {
         cmocka_unit_test(a_group_forms_in_a_flood),
         cmocka_unit_test(wrong_tokens_are_refused_and_named),
         cmocka_unit_test(a_door_serves_all_groups_that_form),
+        cmocka_unit_test(who_waits_says_which_rank_was_refused),
         cmocka_unit_test(a_door_by_name_is_open_for_ipv4),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

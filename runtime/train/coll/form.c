@@ -118,18 +118,6 @@ static bool lacks_memory(const struct rt_group *g, const struct coll_peer *p) {
     return p->local != COLL_NOT_LOCAL && !p->has_memory;
 }
 
-/* Accepts the missing connections; after a timeout the error lists the ranks that did not come. */
-static int accept_missing(const struct coll_accept *a, int64_t deadline, struct co_err *err) {
-    int64_t begun = co_now_ms();
-    int rc = coll_accept_run(a, deadline, err);
-    if (rc != CO_TIMEOUT) {
-        return rc;
-    }
-    char list[COLL_LIST_BYTES];
-    return co_err_set(err, CO_TIMEOUT, "rank %s of %u has not come within %lld ms",
-        coll_accept_missing(a, list), a->g->size, (long long)(deadline - begun));
-}
-
 static int connect_control(struct rt_group *g, int64_t deadline, struct co_err *err) {
     for (uint32_t r = 0; r < g->rank; r++) {
         CO_TRY(coll_join(g, r, COLL_FOR_CONTROL, 0, NULL, 0, deadline, &g->peers[r].control, err));
@@ -141,7 +129,7 @@ static int connect_control(struct rt_group *g, int64_t deadline, struct co_err *
         .look = look_rank,
         .take = take_rank,
         .lacks = lacks_control};
-    return accept_missing(&a, deadline, err);
+    return coll_accept_run(&a, deadline, err);
 }
 
 static int connect_lanes(struct rt_group *g, int64_t deadline, struct co_err *err) {
@@ -164,7 +152,7 @@ static int connect_lanes(struct rt_group *g, int64_t deadline, struct co_err *er
         .look = look_rank,
         .take = take_rank,
         .lacks = lacks_lanes};
-    return accept_missing(&a, deadline, err);
+    return coll_accept_run(&a, deadline, err);
 }
 
 /* ---- memory ---- */
@@ -255,7 +243,7 @@ static int give_memory(struct rt_group *g, int64_t deadline, struct co_err *err)
         .look = look_member,
         .take = take_member,
         .lacks = lacks_memory};
-    CO_TRY(accept_missing(&a, deadline, err));
+    CO_TRY(coll_accept_run(&a, deadline, err));
     return coll_shm_map(&g->shm, memory, err);
 }
 

@@ -122,6 +122,14 @@ static void warn_of(
     co_log_warn(text, CO_S("error", co_err_text(why)), CO_I("rank", g->rank));
 }
 
+/* At once: a retry may not help, and the other ranks wait for this one. */
+static void warn_refused(const struct rt_group *g, uint32_t to, const struct co_err *why) {
+    char text[320];
+    (void)snprintf(
+        text, sizeof(text), "refused by rank %u (%.200s), trying again", to, g->endpoints[to]);
+    co_log_warn(text, CO_S("error", co_err_text(why)), CO_I("rank", g->rank));
+}
+
 int coll_join(struct rt_group *g, uint32_t to, enum coll_purpose purpose, uint8_t lane,
     const struct sockaddr_un *address, size_t address_bytes, int64_t deadline_ms,
     struct net_stream *ret, struct co_err *err) {
@@ -129,7 +137,7 @@ int coll_join(struct rt_group *g, uint32_t to, enum coll_purpose purpose, uint8_
     const struct coll_hello hello = hello_of(g, to, purpose, lane);
     int64_t again = AGAIN_MS, begun = co_now_ms(), warn = COLL_WARN_MS;
     struct co_err why = {0};
-    bool by_name = false, was_refused = false; /* why is a refusal */
+    bool by_name = false, said = false, was_refused = false; /* why is a refusal */
     for (;;) {
         int64_t now = co_now_ms();
         if (atomic_load(&g->failed) < 0) {
@@ -158,6 +166,10 @@ int coll_join(struct rt_group *g, uint32_t to, enum coll_purpose purpose, uint8_
         }
         bool refused = d.refusal != NET_REFUSAL_NONE;
         bool later = d.refusal == COLL_REFUSAL_LATER; /* of this job: the address is right */
+        if (refused && !later && !said) {
+            said = true;
+            warn_refused(g, to, &d.err);
+        }
         /* An attempt for which no time was left says nothing about the other rank. */
         bool cut = was_refused && co_now_ms() >= deadline_ms;
         why = cut ? why : d.err;

@@ -8,15 +8,19 @@
 #include "runtime/train/rpc/pass.h"
 #include "runtime/train/rpc/rpc_internal.h"
 
-static void on_refuse(
-    void *arg, const struct net_peer *from, enum net_refusal refusal, const struct co_err *why) {
-    struct rpc *r = arg;
-    (void)refusal;
+static void count_refused(struct rpc *r, const struct net_peer *from, const struct co_err *why) {
     pthread_mutex_lock(&r->m);
     r->refused.n++;
     (void)snprintf(r->refused.peer, sizeof(r->refused.peer), "%s", from->text);
     r->refused.why = *why;
     pthread_mutex_unlock(&r->m);
+}
+
+static void on_refuse(void *arg, const struct net_peer *from, const unsigned char *caller,
+    enum net_refusal refusal, const struct co_err *why) {
+    (void)caller;
+    (void)refusal;
+    count_refused(arg, from, why);
 }
 
 /* A lane that the server does not take gets an error frame with the reason, then it is closed. */
@@ -30,7 +34,7 @@ static void enter_lane(struct rpc *r, int fd_own, struct co_tls *tls_own,
         (void)!rpc_stream_send(
             rpc_lane_stream(l), rpc_frame_error(NULL, why.code, co_err_text(&why)), NULL);
         (void)!rpc_lane_flush(l, &left, NULL);
-        on_refuse(r, from, NET_REFUSAL_OWN, &why);
+        count_refused(r, from, &why);
     }
     rpc_stream_unref(rpc_lane_stream(l));
 }
@@ -49,7 +53,7 @@ static void enter_stream(
     int fd = -1;
     struct co_err why = {0};
     if (rpc_front_inner(r, fd_own, tls_own, &fd, &why) < 0) {
-        on_refuse(r, from, NET_REFUSAL_OWN, &why);
+        count_refused(r, from, &why);
         return;
     }
     /* gRPC names such a connection "fd:12" only; rpc_front_peer() finds the address by that number.

@@ -68,9 +68,10 @@ static void on_enter(void *arg, int fd_own, struct co_tls *tls_own, const struct
     co_close(fd_own);
 }
 
-static void on_refuse(
-    void *arg, const struct net_peer *from, enum net_refusal refusal, const struct co_err *why) {
+static void on_refuse(void *arg, const struct net_peer *from, const unsigned char *caller,
+    enum net_refusal refusal, const struct co_err *why) {
     struct house *h = arg;
+    (void)caller;
     (void)refusal;
     pthread_mutex_lock(&h->m);
     h->refused++;
