@@ -17,7 +17,7 @@ struct coll_said coll_call_said(const struct rt_coll *c) {
     const struct coll_needs *k = &coll_kinds[c->kind];
     uint64_t what = (uint64_t)c->kind;
     what |= k->moves ? (uint64_t)c->dtype << 8 : 0;
-    what |= k->reduces || c->op == COLL_SPLITS ? (uint64_t)c->op << 16 : 0;
+    what |= k->reduces || coll_use_name(c->kind, c->op) ? (uint64_t)c->op << 16 : 0;
     what |= k->rooted ? (uint64_t)c->root << 32 : 0;
     return (struct coll_said){.what = what, .n = k->moves && !k->counts ? c->n : 0};
 }
@@ -74,11 +74,8 @@ const char *coll_call_text(const struct coll_said *s, char ret_text[COLL_CALL_TE
     enum rt_dtype dtype = s->what >> 8 & 0xff;
     enum rt_op op = s->what >> 16 & 0xff;
     char root[32] = "";
-    if (kind == RT_ALL_GATHER && op == COLL_SPLITS) {
-        (void)snprintf(ret_text, COLL_CALL_TEXT, "split");
-        return ret_text;
-    }
-    if (kind >= RT_KINDS || dtype >= RT_DTYPES || op >= RT_OPS) { /* from another rank */
+    const struct coll_use_name *use = coll_use_name(kind, op);
+    if (kind >= RT_KINDS || dtype >= RT_DTYPES || (op >= RT_OPS && !use)) { /* from another rank */
         (void)snprintf(ret_text, COLL_CALL_TEXT, "an unknown call");
         return ret_text;
     }
@@ -87,7 +84,12 @@ const char *coll_call_text(const struct coll_said *s, char ret_text[COLL_CALL_TE
         (void)snprintf(root, sizeof(root), " %s rank %u", k->to_root ? "to" : "from",
             (uint32_t)(s->what >> 32));
     }
-    if (!k->moves) {
+    if (use && !use->sized) {
+        (void)snprintf(ret_text, COLL_CALL_TEXT, "%s", use->text);
+    } else if (use) {
+        (void)snprintf(ret_text, COLL_CALL_TEXT, "%s, %llu %s", use->text, (unsigned long long)s->n,
+            rt_dtype_name(dtype));
+    } else if (!k->moves) {
         (void)snprintf(ret_text, COLL_CALL_TEXT, "%s", k->name);
     } else if (k->out_counts) {
         (void)snprintf(ret_text, COLL_CALL_TEXT, "%s of %s", k->name, rt_dtype_name(dtype));

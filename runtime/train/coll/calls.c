@@ -1,6 +1,7 @@
 /* The entry of every call: checks its arguments, then makes it on the GPU, in shared memory, or
  * with messages.  While started calls are pending, it goes through their queue (work.c), because
  * all ranks must make their calls in the same order. */
+#include <assert.h>
 #include <string.h>
 
 #include "common/size.h"
@@ -28,8 +29,21 @@ const char *rt_kind_name(enum rt_kind kind) {
     return kind < RT_KINDS ? coll_kinds[kind].name : "?";
 }
 
+const struct coll_use_name *coll_use_name(enum rt_kind kind, unsigned op) {
+    static const struct coll_use_name names[] = {
+        [COLL_USE_SPLIT - RT_OPS] = {"split"},
+        [COLL_USE_REDUCER - RT_OPS] = {"comparison of gradient lists"},
+        [COLL_USE_COMPRESSED - RT_OPS] = {"all_gather of compressed gradients", .sized = true},
+        [COLL_USE_NORM - RT_OPS] = {"batch normalisation", .sized = true},
+        [COLL_USE_NEWEST - RT_OPS] = {"broadcast of the newest values"},
+    };
+    bool used = kind == RT_ALL_GATHER && op >= RT_OPS && op < COLL_USES;
+    return used ? &names[op - RT_OPS] : NULL;
+}
+
 const char *coll_call_name(const struct rt_coll *c) {
-    return c->op == COLL_SPLITS ? "split" : rt_kind_name(c->kind);
+    const struct coll_use_name *use = coll_use_name(c->kind, c->op);
+    return use ? use->text : rt_kind_name(c->kind);
 }
 
 /* ---- arguments ---- */
@@ -233,6 +247,25 @@ int coll_call_run(struct rt_group *g, const struct rt_coll *call, struct co_err 
 int rt_coll_run(struct rt_group *g, const struct rt_coll *call, struct co_err *err) {
     CO_TRY(coll_call_check(g, call, err));
     return coll_call_run(g, call, err);
+}
+
+/* A program cannot give such an op, so the check does not know it. */
+static int check_used(const struct rt_group *g, const struct rt_coll *call, struct co_err *err) {
+    struct rt_coll plain = *call;
+    assert(coll_use_name(call->kind, call->op));
+    plain.op = RT_SUM;
+    return coll_call_check(g, &plain, err);
+}
+
+int coll_use_run(struct rt_group *g, const struct rt_coll *call, struct co_err *err) {
+    CO_TRY(check_used(g, call, err));
+    return coll_call_run(g, call, err);
+}
+
+int coll_use_start(
+    struct rt_group *g, const struct rt_coll *call, struct rt_work **ret_work, struct co_err *err) {
+    CO_TRY(check_used(g, call, err));
+    return coll_call_start(g, call, ret_work, err);
 }
 
 int rt_all_reduce(struct rt_group *g, const void *in, void *out, size_t n, enum rt_dtype dtype,

@@ -35,6 +35,7 @@
 #include "runtime/train/coll/monitor.h"
 #include "runtime/train/coll/reduce.h"
 #include "runtime/train/coll/shm.h"
+#include "runtime/train/coll/use.h"
 
 enum { COLL_NOT_LOCAL = UINT32_MAX, COLL_ADDRESS_MAX = 300 };
 /* How long what a rank sent before it left may be on its way; over a network, without a byte of it.
@@ -318,13 +319,19 @@ struct coll_needs {
     bool moves, reduces, rooted, to_root, peer, counts, out_counts, apart;
 };
 extern const struct coll_needs coll_kinds[RT_KINDS];
-/* As the op of an all_gather: the one of rt_group_split, which is another call than a program's
- * own. */
-static const enum rt_op COLL_SPLITS = RT_OPS;
+/* use: as of use.h; sized: its calls differ in size. */
+struct coll_use_name {
+    const char *text;
+    bool sized;
+};
+/* NULL: the op of a program's own call. */
+const struct coll_use_name *coll_use_name(enum rt_kind kind, unsigned op);
 /* As its caller knows it. */
 const char *coll_call_name(const struct rt_coll *c);
-/* Like rt_coll_run, for a call that was checked. */
+/* Like rt_coll_run and rt_coll_start, for a call that was checked. */
 CO_MUST_CHECK int coll_call_run(struct rt_group *g, const struct rt_coll *call, struct co_err *err);
+CO_MUST_CHECK int coll_call_start(
+    struct rt_group *g, const struct rt_coll *call, struct rt_work **ret_work, struct co_err *err);
 /* Makes the call in this thread. */
 int coll_call_make(struct rt_group *g, const struct rt_coll *call);
 /* The same for buffers in main memory, whatever the group's device is. */

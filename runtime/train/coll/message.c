@@ -107,10 +107,11 @@ static int other_head(struct rt_group *g, const struct coll_flow *f) {
     uint64_t kind = other.what & 0xff;
     bool pair = kind < RT_KINDS && coll_kinds[kind].peer;
     if (co_get_u64(f->came) == MAGIC && memcmp(f->came + 8, f->head + 8, 8) == 0) {
+        char text[COLL_CALL_TEXT];
         return coll_group_fail(g, CO_INVALID, g->size, true,
             "rank %u sends %llu bytes to rank %u in %s, which expects %llu", f->peer,
             (unsigned long long)co_get_u64(f->came + 16), g->rank,
-            rt_kind_name(g->calls.now.what & 0xff), (unsigned long long)f->bytes);
+            coll_call_text(&g->calls.now, text), (unsigned long long)f->bytes);
     }
     if (f->x->pair) {
         return coll_pair_differs(g, f->x->pair, f->peer, &other);

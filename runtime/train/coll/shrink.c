@@ -33,8 +33,12 @@ int rt_group_split(struct rt_group *g, int32_t colour, int32_t key, struct rt_gr
     struct choice own = {.colour = colour, .key = key};
     CO_AUTOFREE struct choice *all = co_xcalloc(g->size, sizeof(*all));
     CO_AUTOFREE uint32_t *ranks = co_xcalloc(g->size, sizeof(*ranks));
-    struct rt_coll choices = {
-        .kind = RT_ALL_GATHER, .op = COLL_SPLITS, .in = &own, .out = all, .n = 2, .dtype = RT_I32};
+    struct rt_coll choices = {.kind = RT_ALL_GATHER,
+        .op = (enum rt_op)COLL_USE_SPLIT,
+        .in = &own,
+        .out = all,
+        .n = 2,
+        .dtype = RT_I32};
     CO_TRY(coll_call_run(g, &choices, err));
     uint64_t which[2] = {++g->children, (uint64_t)(uint32_t)colour};
     if (colour < 0) {

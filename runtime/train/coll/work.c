@@ -313,13 +313,18 @@ int coll_queue_add(
     return 0;
 }
 
-int rt_coll_start(
+int coll_call_start(
     struct rt_group *g, const struct rt_coll *call, struct rt_work **ret_work, struct co_err *err) {
-    CO_TRY(coll_call_check(g, call, err));
-    CO_TRY(coll_group_enter(g, rt_kind_name(call->kind), err));
+    CO_TRY(coll_group_enter(g, coll_call_name(call), err));
     int rc = coll_queue_add(g, call, ret_work, err);
     coll_group_leave(g);
     return rc;
+}
+
+int rt_coll_start(
+    struct rt_group *g, const struct rt_coll *call, struct rt_work **ret_work, struct co_err *err) {
+    CO_TRY(coll_call_check(g, call, err));
+    return coll_call_start(g, call, ret_work, err);
 }
 
 /* In a forked child the call never ends: the thread that makes it is the parent's. */

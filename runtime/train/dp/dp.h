@@ -29,6 +29,7 @@
 #include "common/mem.h"
 #include "runtime/rt.h"
 #include "runtime/train/coll/reduce.h"
+#include "runtime/train/coll/use.h"
 
 enum {
     DP_DGC_MIN = 16384, /* floats of a gradient that is compressed, as in Paddle */

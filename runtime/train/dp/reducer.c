@@ -264,7 +264,13 @@ static int agree(struct rt_reducer *r, struct rt_group *g, struct co_err *err) {
     } own = {r->hash, r->step, r->merged};
     uint32_t size = rt_group_size(g);
     CO_AUTOFREE struct step_state *all = co_xcalloc(size, sizeof(*all));
-    int rc = rt_all_gather(g, &own, all, sizeof(own) / sizeof(uint64_t), RT_I64, err);
+    struct rt_coll c = {.kind = RT_ALL_GATHER,
+        .op = (enum rt_op)COLL_USE_REDUCER,
+        .dtype = RT_I64,
+        .in = &own,
+        .out = all,
+        .n = sizeof(own) / sizeof(uint64_t)};
+    int rc = coll_use_run(g, &c, err);
     bool even = true;
     for (uint32_t i = 0; i < size && rc == 0; i++) {
         if (all[i].hash != all[0].hash) {

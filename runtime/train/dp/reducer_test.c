@@ -514,6 +514,63 @@ static void a_step_may_end_in_its_middle(void **state) {
     }
 }
 
+/* ---- what ranks wait in ---- */
+
+static int compares(struct rt_group *g, struct co_err *err) {
+    struct rt_reducer *r = NULL;
+    int rc = open_reducer(g, &r, err);
+    rt_reducer_close(r);
+    return rc;
+}
+
+static int normalises(struct rt_group *g, struct co_err *err) {
+    static const struct rt_bn shape = {.n = 1, .channels = 3, .inner = 1};
+    static const float x[3];
+    float mean[3], variance[3], inv_std[3];
+    uint64_t count = 0;
+    return rt_bn_forward(g, &shape, x, 1e-5F, mean, variance, inv_std, &count, err);
+}
+
+static int finds_newest(struct rt_group *g, struct co_err *err) {
+    uint64_t step = 1;
+    return rt_broadcast_newest(g, &step, NULL, 0, err);
+}
+
+/* What rank 0 calls, where the others make a barrier. */
+static const struct {
+    int (*call)(struct rt_group *g, struct co_err *err);
+    const char *text;
+} own_calls[] = {
+    {compares, "rank: comparison of gradient lists"},
+    {normalises, "rank: batch normalisation, 7 f64"},
+    {finds_newest, "rank: broadcast of the newest values"},
+};
+
+static int alone_in_a_call(
+    struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    const char *text = own_calls[w->how].text;
+    struct co_err why = {0};
+    int rc = rank == 0 ? own_calls[w->how].call(g, &why) : rt_group_barrier(g, &why);
+    text = rank == 0 ? text : text + strlen("rank: ");
+    bool said = strstr(co_err_text(&why), text) != NULL;
+    return rc == CO_INVALID && said
+               ? 0
+               : co_err_set(err, CO_INTERNAL, "code %d: %s", rc, co_err_text(&why));
+}
+
+/* A program does not know that these are all_gathers. */
+static void what_the_library_gathers_is_named(void **state) {
+    (void)state;
+    way = &ways[1];
+    uint32_t bad = 0;
+    for (uint32_t i = 0; i < 2 * CO_ARRAY_LEN(own_calls); i++) {
+        struct coll_world w = {
+            .n = 2, .transport = i % 2 ? RT_TRANSPORT_TCP : RT_TRANSPORT_SHM, .how = i / 2};
+        bad += world_run(&w, alone_in_a_call);
+    }
+    assert_int_equal(bad, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(averages_are_those_of_a_serial_sum),
@@ -526,6 +583,7 @@ int main(void) {
         cmocka_unit_test(a_step_that_begins_again_counts_once),
         cmocka_unit_test(training_continues_without_a_rank_that_died),
         cmocka_unit_test(a_step_may_end_in_its_middle),
+        cmocka_unit_test(what_the_library_gathers_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,6 +91,7 @@ static int bucket_start(struct rt_reducer *r, struct dp_bucket *b, struct co_err
     if (b->compressed) {
         CO_TRY(dp_dgc_encode(r, b, err));
         c = (struct rt_coll){.kind = RT_ALL_GATHER,
+            .op = (enum rt_op)COLL_USE_COMPRESSED,
             .dtype = RT_I32,
             .in = b->pairs + rt_group_rank(r->g) * b->k,
             .out = b->pairs,
@@ -104,7 +105,8 @@ static int bucket_start(struct rt_reducer *r, struct dp_bucket *b, struct co_err
         c.dtype = RT_F32;
         c.in = c.out = b->values;
     }
-    return rt_coll_start(r->g, &c, &b->work, err);
+    return b->compressed ? coll_use_start(r->g, &c, &b->work, err)
+                         : rt_coll_start(r->g, &c, &b->work, err);
 }
 
 /* Starts buckets in order, up to the first one that is not full. */

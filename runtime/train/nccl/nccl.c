@@ -208,7 +208,8 @@ static int parts(struct nccl *n, const struct rt_coll *c, struct nccl_cuda_strea
 static int call(struct nccl *n, const struct rt_coll *c, void *one, void *stream) {
     const struct nccl_functions *f = &n->call;
     struct rt_nccl_comm *comm = n->comm;
-    int type = types[c->dtype], op = reductions[c->op], root = (int)c->root, result;
+    int type = types[c->dtype], op = reductions[c->op < RT_OPS ? c->op : 0], root = (int)c->root,
+        result;
     switch (c->kind) {
     case RT_ALL_REDUCE:
         result = f->all_reduce(c->in, c->out, c->n, type, op, comm, stream);

@@ -1,0 +1,20 @@
+/* All-gathers that the library makes for a program.  Each is another call than the program's own of
+ * the same size, and messages name it by what it is for.
+ *
+ * Like rt_coll_run and rt_coll_start, for an all_gather whose op is an enum coll_use. */
+#pragma once
+
+#include "runtime/rt.h"
+
+enum coll_use {
+    COLL_USE_SPLIT = RT_OPS, /* rt_group_split */
+    COLL_USE_REDUCER,        /* ranks compare their lists of gradients */
+    COLL_USE_COMPRESSED,     /* a bucket of gradients */
+    COLL_USE_NORM,           /* moments of a batch */
+    COLL_USE_NEWEST,         /* rt_broadcast_newest: whose values are the newest */
+    COLL_USES,
+};
+
+CO_MUST_CHECK int coll_use_run(struct rt_group *g, const struct rt_coll *call, struct co_err *err);
+CO_MUST_CHECK int coll_use_start(
+    struct rt_group *g, const struct rt_coll *call, struct rt_work **ret_work, struct co_err *err);
