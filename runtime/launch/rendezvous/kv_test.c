@@ -16,6 +16,8 @@
 /* Of the time limits, the test has only those that must pass.  The others are far away or are
  * reached by an event (`late`), so that a busy machine changes nothing. */
 enum { TRACE = 2048, STEPS_TEXT = 512, DEADLINE_MS = 60000, QUESTIONS = 4 };
+/* What has not ended by then never does: no other limit is as long. */
+enum { NEVER_MS = 2 * DEADLINE_MS };
 
 static struct {
     struct co_loop *loop;
@@ -175,6 +177,21 @@ static void on_ended(void *arg, const struct co_err *err) {
     world.over = true;
 }
 
+static void on_never(void *arg) {
+    (void)arg;
+    note("it does not end");
+    world.over = true;
+}
+
+static void run_until_over(void) {
+    struct co_timer *never = co_timer_new(world.loop, on_never, NULL);
+    co_timer_start(never, NEVER_MS);
+    while (!world.over) {
+        co_loop_turn(world.loop);
+    }
+    co_timer_free(never);
+}
+
 static void replace(char *text, const char *what, const char *with) {
     for (char *at; (at = strstr(text, what));) {
         CO_AUTOFREE char *rest = co_xstrdup(at + strlen(what));
@@ -212,9 +229,7 @@ static void run(const char *steps, int max, int level) {
     (void)snprintf(answers, sizeof(answers), "%.*s", (int)strcspn(steps, "#"), steps);
     world.rest = *answers ? answers : NULL;
     assert_int_equal(rdzv_open(world.loop, &o, &fns, NULL, &world.m, NULL), 0);
-    while (!world.over) {
-        co_loop_turn(world.loop);
-    }
+    run_until_over();
     rdzv_close(world.m);
     co_httpd_close(co_steal_ptr(world.master));
     co_loop_free(world.loop);
@@ -398,9 +413,7 @@ static void workers_that_fail_while_a_job_ends_do_not_keep_its_master(void **sta
     assert_int_equal(co_loop_new(&world.loop, NULL), 0);
     peers.fails = co_timer_new(world.loop, workers_fail, NULL);
     assert_int_equal(rdzv_open(world.loop, &o, &fns, NULL, &world.m, NULL), 0);
-    while (!world.over) {
-        co_loop_turn(world.loop);
-    }
+    run_until_over();
     assert_string_equal(world.trace, "met 3; ended no resource: node b (rank 1, h) starts again: "
                                      "{}, and restarts are not allowed");
     rdzv_close(world.m);
