@@ -123,6 +123,9 @@ enum rdzv_group_notice rdzv_group_notice(
 void rdzv_group_waits(struct rdzv_group *g, struct rdzv_group_node *n);
 void rdzv_group_broke(const struct rdzv_group *g, struct rdzv_group_node *n, int64_t now);
 void rdzv_group_notified(const struct rdzv_group *g, struct rdzv_group_node *n, int64_t now);
+/* The caller stood still for so long: nobody was silent meanwhile.  Its nodes may have stood still
+ * as well, with their machine. */
+void rdzv_group_excuse(struct rdzv_group *g, int64_t ms);
 /* How long a request may wait before it is answered without news.  The time is longer in a group of
  * many nodes, and shorter when silent_ms is short. */
 int64_t rdzv_group_beat_ms(size_t n, int64_t silent_ms);

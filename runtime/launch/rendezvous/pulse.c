@@ -43,6 +43,18 @@ void rdzv_group_notified(const struct rdzv_group *g, struct rdzv_group_node *n, 
     n->late_seen = g->late_version;
 }
 
+static void excuse(int64_t *at, int64_t ms) {
+    *at += *at < INT64_MAX ? ms : 0;
+}
+
+void rdzv_group_excuse(struct rdzv_group *g, int64_t ms) {
+    for (size_t i = 0; i < g->n; i++) {
+        excuse(&g->nodes[i]->deadline, ms);
+        excuse(&g->nodes[i]->late_at, ms);
+    }
+    g->quiet_since += ms;
+}
+
 static bool is_watched(const struct rdzv_group *g, const struct rdzv_group_node *n) {
     return g->phase == RDZV_GROUP_RUNNING && n->part == RDZV_PART_WORKING && !n->late;
 }

@@ -16,6 +16,8 @@ enum {
     SPARE_CONNECTIONS = 256,
     BEATS = 4,      /* answers in the time after which a gathering node is lost */
     LISTEN_MS = 20, /* for reading waiting requests before nodes are judged, see on_timer */
+    TICK_MS = 1000, /* the timer runs so often while nodes are to ask, whatever is due */
+    STOOD_MS = 500, /* if it is later than that, this process stood still */
 };
 
 struct rdzv_service {
@@ -31,6 +33,8 @@ struct rdzv_service {
     int64_t due;        /* when the group's next deadline comes */
     int64_t listening;  /* since when the grace time of on_timer runs; 0: it does not */
     int64_t read_to;    /* all requests that arrived by then are handled */
+    int64_t wakes;      /* when the timer runs; 0: it is not set */
+    int64_t woke;       /* when this process last continued after it had stood still; 0: never */
     /* Answers that many nodes get are made once; with the versions that they were made of. */
     struct co_buf packed;
     size_t raw;
@@ -119,6 +123,32 @@ static void notify(struct rdzv_service *s, struct rdzv_group_node *n, enum rdzv_
     }
 }
 
+/* Before anything is done with the group: what the other processes of a machine that stood still
+ * have not sent yet is no silence.  A process that gets its turns late still counts a tick of each.
+ */
+static int64_t look_at_clock(struct rdzv_service *s) {
+    int64_t now = co_now_ms(), stood = s->wakes ? now - s->wakes : 0;
+    if (stood > STOOD_MS) {
+        rdzv_group_excuse(&s->group, stood);
+        s->due += s->due < INT64_MAX ? stood : 0;
+        s->wakes = s->woke = now;
+    }
+    return now;
+}
+
+/* A stop outlasts what keeps idle connections open, so that they end with it. */
+static void break_node(struct rdzv_service *s, struct rdzv_group_node *n, int64_t now) {
+    rdzv_group_broke(&s->group, n, now);
+    if (s->woke && now - s->woke < RDZV_GROUP_RECONNECT_MS) {
+        n->deadline = now + s->group.rules.silent_ms;
+    }
+}
+
+static void start_timer(struct rdzv_service *s, int64_t delay, int64_t now) {
+    s->wakes = now + delay;
+    co_timer_start(s->timer, delay);
+}
+
 /* Sets the timer for the group's next deadline. */
 static void set_timer(struct rdzv_service *s, int64_t due, int64_t now) {
     s->due = due;
@@ -126,9 +156,11 @@ static void set_timer(struct rdzv_service *s, int64_t due, int64_t now) {
         return; /* the timer of the grace time runs; on_timer calls this again afterwards */
     }
     if (due == INT64_MAX) {
+        s->wakes = 0;
         co_timer_stop(s->timer);
     } else {
-        co_timer_start(s->timer, due > now ? due - now : 0);
+        int64_t left = due > now ? due - now : 0;
+        start_timer(s, left < TICK_MS ? left : TICK_MS, now);
     }
 }
 
@@ -173,14 +205,17 @@ static void publish_notices(struct rdzv_service *s) {
  * so it reads for LISTEN_MS first, and only then calls a node late or lost. */
 static void on_timer(void *arg) {
     struct rdzv_service *s = arg;
-    if (!s->listening) {
-        s->listening = co_now_ms();
-        co_timer_start(s->timer, LISTEN_MS);
-        return;
+    int64_t now = look_at_clock(s);
+    if (!s->listening && s->due > now) {
+        set_timer(s, s->due, now);
+    } else if (!s->listening) {
+        s->listening = now;
+        start_timer(s, LISTEN_MS, now);
+    } else {
+        s->read_to = s->listening;
+        s->listening = 0;
+        run_group(s, now);
     }
-    s->read_to = s->listening;
-    s->listening = 0;
-    run_group(s, co_now_ms());
 }
 
 /* The node that waits with that request; NULL: none does. */
@@ -196,6 +231,7 @@ static struct rdzv_group_node *node_of(struct rdzv_service *s, const struct co_h
 static void on_beat(void *arg, struct co_http_req *r) {
     struct rdzv_service *s = arg;
     struct rdzv_group_node *n = node_of(s, r);
+    (void)look_at_clock(s);
     if (n) {
         notify(s, n, RDZV_NOTICE_NONE, r);
         publish_notices(s);
@@ -205,9 +241,10 @@ static void on_beat(void *arg, struct co_http_req *r) {
 static void on_gone(void *arg, struct co_http_req *r) {
     struct rdzv_service *s = arg;
     struct rdzv_group_node *n = node_of(s, r);
+    int64_t now = look_at_clock(s);
     if (n) {
         n->waiter = NULL;
-        rdzv_group_broke(&s->group, n, co_now_ms());
+        break_node(s, n, now);
         publish_notices(s);
     }
 }
@@ -216,14 +253,14 @@ static void on_gone(void *arg, struct co_http_req *r) {
  * broken, so the end of its connection is used. */
 static void on_disconnected(void *arg, uint64_t conn) {
     struct rdzv_service *s = arg;
+    int64_t now = look_at_clock(s);
     if (s->guard) {
         rdzv_guard_disconnected(s->guard, conn);
     }
     for (size_t i = 0; i < s->group.n; i++) {
         struct rdzv_group_node *n = s->group.nodes[i];
         if (n->conn == conn && !n->waiter) {
-            int64_t now = co_now_ms();
-            rdzv_group_broke(&s->group, n, now);
+            break_node(s, n, now);
             set_timer_in_time(s, now);
             return;
         }
@@ -379,7 +416,8 @@ static void on_delete(void *arg, struct co_http_req *r) {
 
 static void admit(
     void *arg, struct co_http_req *r, void (*handle)(void *arg, struct co_http_req *r)) {
-    const struct rdzv_service *s = arg;
+    struct rdzv_service *s = arg;
+    (void)look_at_clock(s);
     if (!s->guard || rdzv_guard_admit(s->guard, r)) {
         handle(arg, r);
     }

@@ -440,6 +440,35 @@ static void nodes_that_run_learn_of_one_anothers_end(void **state) {
     }
 }
 
+/* Turns of which each is a beat of a, which asks again.  False: a learns something else. */
+static bool beats(struct world *w, int n) {
+    for (int i = 0; i < n; i++) {
+        pass(w, RDZV_GROUP_BEAT_MS);
+        if (!is_beat(receive(w, 0))) {
+            return false;
+        }
+        post(w, 0, "a", SAYS("1", "run 1"));
+    }
+    return true;
+}
+
+/* The machine stands still, and all processes on it, after b got an answer and before it asks
+ * again.  The master is the first to continue. */
+static void nodes_that_stood_still_with_the_master_are_not_lost(void **state) {
+    (void)state;
+    enum { SECONDS_4 = 4000 / RDZV_GROUP_BEAT_MS, EVER = 120 * 1000 / RDZV_GROUP_BEAT_MS };
+    struct world w;
+    begin_running(&w, -1);
+    pass(&w, 8 * BEAT_MS);
+    assert_true(beats(&w, SECONDS_4));
+    post(&w, 1, "b", SAYS("2", "run 1"));
+    pass(&w, RDZV_GROUP_BEAT_MS);
+    assert_true(is_beat(receive(&w, 1)));
+    assert_false(beats(&w, EVER)); /* b has ended this time */
+    assert_non_null(strstr(w.answer, "over -6 node b (rank 1, h) has been silent for 60.0 s"));
+    end(&w);
+}
+
 static void all_nodes_are_notified_when_all_are_done(void **state) {
     (void)state;
     struct world w;
@@ -480,6 +509,7 @@ int main(void) {
         cmocka_unit_test(slow_connections_keep_no_job_from_forming),
         cmocka_unit_test(nodes_that_gather_learn_who_is_missing),
         cmocka_unit_test(nodes_that_run_learn_of_one_anothers_end),
+        cmocka_unit_test(nodes_that_stood_still_with_the_master_are_not_lost),
         cmocka_unit_test(all_nodes_are_notified_when_all_are_done),
         cmocka_unit_test(a_service_that_ends_notifies_all),
     };
