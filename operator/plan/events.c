@@ -67,6 +67,8 @@ static const struct event_row {
     {"NodeLost", true, "a pod's node does not respond; names the pod, the node, and since when"},
     {"ContainerRestarted", true,
         "a container has ended, and kubelet starts it again; once, also when that repeats"},
+    {"ContainerFailed", true,
+        "a container has failed, and its pod runs on without it; exit code and last line"},
     {"PodDisrupted", true,
         "the cluster takes a pod away: eviction, drain, preemption, taint, shutdown of its node"},
     {"WaitingForOldPods", true,
@@ -289,6 +291,11 @@ static const char *trouble_event(const char *reason) {
     } troubles[] = {
         {"CrashLoopBackOff", "ContainerRestarted"},
         {"ContainerRestarted", "ContainerRestarted"},
+        /* kubelet's words for a container that is not started again; it writes no event of it. */
+        {"ContainerFailed", "ContainerFailed"},
+        {"OOMKilled", "ContainerFailed"},
+        {"StartError", "ContainerFailed"},
+        {"ContainerCannotRun", "ContainerFailed"},
         {"PodDisrupted", "PodDisrupted"},
         {"NodeLost", "NodeLost"},
         {"WaitingForOldPods", "WaitingForOldPods"},

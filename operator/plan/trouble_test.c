@@ -119,6 +119,66 @@ static void a_sidecar_that_is_started_again_is_no_failure(void **state) {
     tk_done(&c);
 }
 
+#define FAILS(code, why)                                                                           \
+    "'state':{'terminated':{'exitCode':" code ",'reason':'" why                                    \
+    "','finishedAt':'1970-01-12T13:46:40Z'}}"
+#define FAILED_BEFORE                                                                              \
+    "'restartCount':1,'lastState':{'terminated':{'exitCode':3,'reason':'Error',"                   \
+    "'finishedAt':'1970-01-12T13:46:40Z'}}"
+#define NATIVE                                                                                     \
+    "{'initContainers':[{'name':'coord-paddle'},{'name':'s','restartPolicy':'Always'}],"           \
+    "'containers':[{'name':'main'}]}"
+#define BESIDE "{'containers':[{'name':'main'},{'name':'s'}]}"
+#define OF_S "pod x-worker-0, container s: exit code "
+
+/* The training's container has not started: its image is being pulled, or it waits for the sidecar.
+ */
+static const struct sidecar_row {
+    const char *spec, *state, *reason, *event, *message;
+} sidecar_rows[] = {
+    {NATIVE, FAILS("3", "Error"), "CrashLoopBackOff", "ContainerRestarted",
+        OF_S "3 (Error); kubelet restarts it"},
+    {NATIVE, "'state':{" BACKS_OFF "}," FAILED_BEFORE, "CrashLoopBackOff", "ContainerRestarted",
+        OF_S "3 (Error); kubelet restarts it"},
+    {NATIVE, "'state':{" RUNS_AGAIN "}," FAILED_BEFORE, "ContainerRestarted", "ContainerRestarted",
+        OF_S "3 (Error); kubelet restarts it"},
+    {BESIDE, "'state':{" BACKS_OFF "}," FAILED_BEFORE, "CrashLoopBackOff", "ContainerRestarted",
+        OF_S "3 (Error); kubelet restarts it"},
+    {BESIDE, FAILS("3", "Error"), "ContainerFailed", "ContainerFailed", OF_S "3 (Error)"},
+    {BESIDE, FAILS("137", "OOMKilled"), "OOMKilled", "ContainerFailed", OF_S "137 (OOMKilled)"},
+    {BESIDE, FAILS("128", "StartError"), "StartError", "ContainerFailed", OF_S "128 (StartError)"},
+};
+
+static void a_sidecar_that_fails_before_the_training_is_named_once(void **state) {
+    (void)state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(sidecar_rows); i++) {
+        const struct sidecar_row *row = &sidecar_rows[i];
+        struct tk_cluster c;
+        tk_init(&c, TK_JOB(TWO));
+        rest(&c);
+        tk_pod_status(&c, "x-worker-1", RUNS);
+        rest(&c);
+        CO_AUTOJSON json_t *spec = tk_json(row->spec);
+        json_object_update(co_json_at(c.objects[TK_PODS], "x-worker-0", "spec"), spec);
+        bool native = strcmp(row->spec, NATIVE) == 0;
+        CO_AUTOFREE char *status = co_xasprintf(
+            "{'phase':'Pending','podIP':'10.0.0.2','containerStatuses':[{'name':'main','state':{"
+            "'waiting':{'reason':'PodInitializing'}}}%s{'name':'s',%s}%s{'name':'coord-paddle',"
+            "'ready':true,'state':{'terminated':{'exitCode':0}}}]}",
+            native ? "],'initContainerStatuses':[" : ",", row->state,
+            native ? "," : "],'initContainerStatuses':[");
+        CO_AUTOFREE char *event = co_xasprintf("!%s: %s", row->event, row->message);
+        tk_pod_status(&c, "x-worker-0", status);
+        expect_status(&c, "phase", "Starting");
+        expect_status(&c, "reason", row->reason);
+        expect_status(&c, "message", row->message);
+        expect_events(&c, event);
+        rest(&c);
+        expect_events(&c, "");
+        tk_done(&c);
+    }
+}
+
 /* ---- jobs that have too little to run, or to end ----------------------------------------------
  */
 
@@ -339,6 +399,7 @@ int main(void) {
         cmocka_unit_test(a_job_that_runs_for_the_first_time_says_so_whatever_was_before),
         cmocka_unit_test(a_container_that_is_started_again_is_a_failed_pod_for_the_policy),
         cmocka_unit_test(a_sidecar_that_is_started_again_is_no_failure),
+        cmocka_unit_test(a_sidecar_that_fails_before_the_training_is_named_once),
         cmocka_unit_test(an_eviction_in_progress_is_seen_and_reported_once),
         cmocka_unit_test(a_disruption_restarts_the_group_under_its_own_name),
         cmocka_unit_test(a_proxy_that_runs_on_keeps_no_job_from_its_end),
