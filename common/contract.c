@@ -199,6 +199,7 @@ static const char *const when_text[] = {
     [CO_WHEN_ENCRYPTED] = "spec.peerAuth is Encrypted",
     [CO_WHEN_SERVES] = "a server whose job others end",
     [CO_WHEN_GRACE] = "the template has terminationGracePeriodSeconds",
+    [CO_WHEN_TORCH] = "mode Collective, not elastic, no heter",
 };
 static const struct {
     enum co_var_via via;

@@ -20,6 +20,7 @@ enum {
     CO_PORT_SLOTS = 1000, /* job ports are CO_PORT_BASE + CO_PORT_SPAN * [0, CO_PORT_SLOTS) */
     CO_V2_PORT = 7164,    /* port of servers in the documents of Paddle 0.8 to 0.12 */
     CO_PORT_GLOO = 18,    /* offset of the gloo rendezvous from the job's port */
+    CO_PORT_MASTER = 19,  /* offset of torch.distributed's store, MASTER_PORT */
 };
 
 /* One id for each row; encoders and decoders switch on it. */
@@ -35,6 +36,8 @@ enum co_var {
     CO_VAR_JOB_ENCRYPT,
     CO_VAR_TRAINING_END,
     CO_VAR_STOP_TIMEOUT,
+    CO_VAR_TORCH_RANK,
+    CO_VAR_TORCH_GROUP_RANK,
     /* through the job's ConfigMap */
     CO_VAR_PORTS_NUM,
     CO_VAR_PORT,
@@ -46,6 +49,14 @@ enum co_var {
     CO_VAR_WITH_GLOO,
     CO_VAR_GLOO_RENDEZVOUS,
     CO_VAR_GLOO_HTTP_ENDPOINT,
+    CO_VAR_MASTER_ADDR,
+    CO_VAR_MASTER_PORT,
+    CO_VAR_TORCH_WORLD_SIZE,
+    CO_VAR_TORCH_LOCAL_RANK,
+    CO_VAR_TORCH_LOCAL_WORLD_SIZE,
+    CO_VAR_TORCH_GROUP_WORLD_SIZE,
+    CO_VAR_TORCH_RUN_ID,
+    CO_VAR_TORCH_RESTART_COUNT,
     /* by a reference to the job's Secret */
     CO_VAR_JOB_TOKEN,
     /* set on the start gate only */
@@ -65,8 +76,6 @@ enum co_var {
     CO_VAR_MASTER,
     CO_VAR_NNODES,
     CO_VAR_JOB_ID,
-    CO_VAR_MASTER_ADDR,
-    CO_VAR_MASTER_PORT,
     CO_VAR_PSERVER_ID,
     CO_VAR_HETER_TRAINERS,
     CO_VAR_COORDINATORS,
@@ -129,14 +138,6 @@ enum co_var {
     CO_VAR_AUTO_CLUSTER,
     CO_VAR_LOG_DIR,
     /* the same, for programs that torchrun could start */
-    CO_VAR_TORCH_RANK,
-    CO_VAR_TORCH_LOCAL_RANK,
-    CO_VAR_TORCH_WORLD_SIZE,
-    CO_VAR_TORCH_LOCAL_WORLD_SIZE,
-    CO_VAR_TORCH_GROUP_RANK,
-    CO_VAR_TORCH_GROUP_WORLD_SIZE,
-    CO_VAR_TORCH_RUN_ID,
-    CO_VAR_TORCH_RESTART_COUNT,
     CO_VAR_TORCH_MAX_RESTARTS,
     /* options of a launcher */
     CO_VAR_OPT_AUTO_PARALLEL_CONFIG,
@@ -199,6 +200,7 @@ enum co_var_when {
     CO_WHEN_ENCRYPTED,
     CO_WHEN_SERVES, /* a server, when others decide that the job is done, and there is a gate */
     CO_WHEN_GRACE,  /* the role's template has terminationGracePeriodSeconds */
+    CO_WHEN_TORCH,  /* several workers and nothing else, not elastic */
 };
 
 /* The form of a value; co_contract_check has the rules. */

@@ -114,7 +114,8 @@ const struct crd_field crd_status_fields[] = {
     {"began", .type = CRD_STRING, .added = true,
         .doc =
             "What of the spec the present attempt began with, and keeps until it ends: intranet, "
-            "elastic, withGloo, peerAuth, and a hash of each template."},
+            "elastic, withGloo, peerAuth, whether its pods have torchrun's variables, and a hash "
+            "of each template."},
     {"beganTemplates", .type = CRD_STRING, .added = true,
         .doc = "What an earlier version stored here is moved to annotations of the attempt's "
                "ConfigMap. The next release has no such field."},

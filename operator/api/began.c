@@ -12,6 +12,7 @@
 enum spec_part {
     GENERATION,
     NP,
+    TORCH,
     INTRANET,
     ELASTIC,
     GLOO,
@@ -27,6 +28,7 @@ static const struct {
 } parts[PARTS] = {
     [GENERATION] = {"generation", "spec generation", NULL, NULL},
     [NP] = {"np", "most workers", NULL, "0"},
+    [TORCH] = {"torchrun", "torchrun's variables", NULL, "0"},
     [INTRANET] = {"intranet", "intranet", "spec.intranet", NULL},
     [ELASTIC] = {"elastic", "elastic", "spec.elastic", "0"},
     [GLOO] = {"withGloo", "withGloo", "spec.withGloo", "0"},
@@ -73,6 +75,9 @@ static void write_part(const struct api_job *job, enum spec_part part, char ret[
         break;
     case NP: /* it never shrinks within an attempt */
         (void)snprintf(ret, VALUE_MAX, "%" PRId32, s->np > job->np ? s->np : job->np);
+        break;
+    case TORCH: /* an attempt of a version without them has none */
+        (void)snprintf(ret, VALUE_MAX, "%d", job->torch);
         break;
     case INTRANET:
         (void)snprintf(ret, VALUE_MAX, "%s", intranets[s->intranet]);
@@ -164,6 +169,7 @@ bool api_began_read(const char *text, struct api_shape *ret) {
         .peer_auth = (enum api_peer_auth)auth,
         .gloo = (int32_t)gloo,
         .np = (int32_t)np,
+        .torch = strcmp(value[TORCH], "1") == 0,
         .elastic = strcmp(value[ELASTIC], "1") == 0};
     return true;
 }

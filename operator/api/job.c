@@ -114,6 +114,7 @@ static void decode_spec(struct api_job *job, const json_t *spec) {
         job->mode = API_MODE_PS;
     } else if (job->role[API_WORKER].present && job->role[API_WORKER].replicas > 1) {
         job->mode = API_MODE_COLLECTIVE;
+        asked->torch = !asked->elastic && !job->role[API_HETER].present;
     }
     if (job->role[API_PS].replicas > 0) {
         asked->gloo = clamp32(json_object_get(spec, "withGloo"), INT32_MAX);
@@ -133,6 +134,7 @@ static void decode_shape(struct api_job *job) {
     job->elastic = shape.elastic;
     job->gloo = shape.gloo;
     job->np = shape.np;
+    job->torch = shape.torch;
 }
 
 static void decode_metadata(struct api_job *job, const json_t *meta) {

@@ -124,6 +124,7 @@ struct api_shape {
     bool elastic;
     int32_t gloo; /* 0 off (also without servers), 1, 2, … as given */
     int32_t np;   /* largest number of workers requested for an elastic job; else 0 */
+    bool torch;   /* its pods have torchrun's variables: CO_WHEN_TORCH */
 };
 
 /* Read-only after it was decoded. */
@@ -146,6 +147,7 @@ struct api_job {
     bool elastic;
     int32_t gloo;
     int32_t np;
+    bool torch;
     /* The run policy; absent values have no effect. */
     bool suspend;
     bool elsewhere;          /* spec.managedBy names another controller */

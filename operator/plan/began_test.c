@@ -296,7 +296,8 @@ static void the_began_line_is_readable_and_parsed_back(void **state) {
     static const struct {
         const char *spec, *line;
     } rows[] = {
-        {TK_ROLE("worker", 2), "spec generation 1, intranet PodIP, worker template 0215dd20"},
+        {TK_ROLE("worker", 2),
+            "spec generation 1, torchrun's variables 1, intranet PodIP, worker template 0215dd20"},
         {TK_ROLE("ps", 1) "," TK_ROLE("worker", 2) ",'intranet':'Host','withGloo':2,"
                                                    "'peerAuth':'Token'",
             "spec generation 1, intranet Host, withGloo 2, peerAuth Token, ps template 0215dd20, "
@@ -315,6 +316,7 @@ static void the_began_line_is_readable_and_parsed_back(void **state) {
         assert_int_equal(shape.gloo, c.seen_job->asked.gloo);
         assert_int_equal(shape.np, c.seen_job->asked.np);
         assert_int_equal(shape.peer_auth, c.seen_job->asked.peer_auth);
+        assert_int_equal(shape.torch, c.seen_job->asked.torch);
         tk_done(&c);
     }
     static const char *const bad[] = {"spec generation 3", "intranet PodIP",

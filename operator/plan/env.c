@@ -145,6 +145,8 @@ static bool is_given(const struct api_job *job, enum co_var_when when) {
         return job->peer_auth >= API_PEER_TOKEN;
     case CO_WHEN_ENCRYPTED:
         return job->peer_auth == API_PEER_ENCRYPTED;
+    case CO_WHEN_TORCH:
+        return job->torch;
     case CO_WHEN_SERVES: /* see is_direct: these go by the role */
     case CO_WHEN_GRACE:
     case CO_WHEN_NEVER:
@@ -163,6 +165,12 @@ static char *gloo_endpoint(const struct plan_children *w, uint16_t port) {
     slot_host(w, API_PS, 0, host, sizeof(host));
     co_hostport_format(host, (unsigned)port + CO_PORT_GLOO, text, sizeof(text));
     return co_xstrdup(text);
+}
+
+static char *master_host(const struct plan_children *w) {
+    char host[CO_HOST_MAX];
+    slot_host(w, API_WORKER, 0, host, sizeof(host));
+    return co_xstrdup(host);
 }
 
 /* The value of a ConfigMap variable; the caller frees it. */
@@ -188,6 +196,21 @@ static char *encode_var(const struct plan_children *w, enum co_var var, uint16_t
         return co_xstrdup("3");
     case CO_VAR_GLOO_HTTP_ENDPOINT:
         return gloo_endpoint(w, port);
+    case CO_VAR_MASTER_ADDR:
+        return master_host(w);
+    case CO_VAR_MASTER_PORT:
+        return number_text(port + CO_PORT_MASTER);
+    case CO_VAR_TORCH_WORLD_SIZE:
+    case CO_VAR_TORCH_GROUP_WORLD_SIZE:
+        return number_text(w->job->role[API_WORKER].replicas);
+    case CO_VAR_TORCH_LOCAL_RANK:
+        return number_text(0);
+    case CO_VAR_TORCH_LOCAL_WORLD_SIZE:
+        return number_text(1);
+    case CO_VAR_TORCH_RUN_ID:
+        return co_xstrdup(w->job->name);
+    case CO_VAR_TORCH_RESTART_COUNT:
+        return number_text(w->attempt);
     default:
         return co_xstrdup("");
     }
@@ -317,6 +340,8 @@ static json_t *make_direct(const struct api_job *job, enum co_var var, enum api_
         }
         return e;
     case CO_VAR_TRAINER_ID:
+    case CO_VAR_TORCH_RANK:
+    case CO_VAR_TORCH_GROUP_RANK:
         value = number_text(index);
         break;
     case CO_VAR_TRAINING_ROLE:
@@ -369,7 +394,9 @@ static bool is_direct(const struct api_job *job, enum co_var var, enum api_role 
 void plan_env_direct(const struct api_job *job, enum api_role role, int32_t index,
     const struct plan_settings *settings, const json_t *pod_spec, json_t *env) {
     for (enum co_var var = 0; var < CO_VAR_COUNT; var++) {
-        if (is_direct(job, var, role, settings, pod_spec)) {
+        const bool kept =
+            co_contract[var].when == CO_WHEN_TORCH && has_variable(env, co_contract[var].name);
+        if (is_direct(job, var, role, settings, pod_spec) && !kept) {
             co_json_append(env, make_direct(job, var, role, index, settings, pod_spec));
         }
     }
@@ -378,7 +405,7 @@ void plan_env_direct(const struct api_job *job, enum api_role role, int32_t inde
 /* The value differs between the pods of a role. */
 static bool gives_index(
     const struct api_job *job, enum co_var var, const struct plan_settings *settings) {
-    return var == CO_VAR_TRAINER_ID ||
+    return var == CO_VAR_TRAINER_ID || var == CO_VAR_TORCH_RANK || var == CO_VAR_TORCH_GROUP_RANK ||
            (var == CO_VAR_POD_IP && (plan_job_named(job) || chooses_address(job, settings)));
 }
 
@@ -386,7 +413,10 @@ void plan_env_direct_again(const struct api_job *job, enum api_role role, int32_
     const struct plan_settings *settings, const json_t *pod_spec, json_t *env) {
     size_t at = json_array_size(env);
     for (enum co_var var = CO_VAR_COUNT; var-- > 0;) {
-        if (!is_direct(job, var, role, settings, pod_spec)) {
+        const char *last = at ? co_json_str(json_array_get(env, at - 1), "name") : NULL;
+        /* A name that is missing at its place is one that the template has itself. */
+        if (!is_direct(job, var, role, settings, pod_spec) ||
+            !co_streq(last, co_contract[var].name)) {
             continue;
         }
         at--;

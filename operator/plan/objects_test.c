@@ -42,6 +42,7 @@ static const json_t *first_container(const json_t *pod) {
     "{'name':'POD_IP'," pod_ip "},{'name':'PADDLE_TRAINER_ID','value':'" id "'},"                  \
     "{'name':'TRAINING_ROLE','value':'" role "'},{'name':'PADDLE_TRAINING_ROLE','value':'" role    \
     "'}"
+#define RANKS(id) ",{'name':'RANK','value':'" id "'},{'name':'GROUP_RANK','value':'" id "'}"
 #define LAST_WORDS "'terminationMessagePolicy':'FallbackToLogsOnError'"
 #define FROM_MAP "'envFrom':[{'configMapRef':{'name':'x'}}]"
 
@@ -66,8 +67,9 @@ static void a_pod_in_service_mode(void **state) {
                   "'subdomain':'x-worker-10','enableServiceLinks':false,'restartPolicy':'OnFailure'"
                   ",'containers':[{'name':'"
                   "main',"
-                  "'image':'img'," LAST_WORDS ",'env':[" ENV("'value':'x-worker-10'", "10",
-                      "TRAINER") "]," FROM_MAP ",'ports':[{'containerPort':36000}]}]}}");
+                  "'image':'img'," LAST_WORDS
+                  ",'env':[" ENV("'value':'x-worker-10'", "10", "TRAINER")
+                      RANKS("10") "]," FROM_MAP ",'ports':[{'containerPort':36000}]}]}}");
 }
 
 static void a_pod_in_dns_mode(void **state) {
@@ -79,8 +81,8 @@ static void a_pod_in_dns_mode(void **state) {
             "2") ",'spec':{'hostname':'x-worker-2','subdomain':'x','enableServiceLinks':false,'"
                  "restartPolicy':'OnFailure',"
                  "'containers':[{'name':'main','image':'img'," LAST_WORDS
-                 ",'env':[" ENV("'value':'x-worker-2.x'", "2",
-                     "TRAINER") "]," FROM_MAP ",'ports':[{'containerPort':36000}]}]}}");
+                 ",'env':[" ENV("'value':'x-worker-2.x'", "2", "TRAINER")
+                     RANKS("2") "]," FROM_MAP ",'ports':[{'containerPort':36000}]}]}}");
 }
 
 static void a_pod_whose_family_is_chosen(void **state) {
@@ -543,7 +545,7 @@ static void a_launcher_learns_the_grace_period(void **state) {
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOFREE char *job =
-            co_xasprintf(TK_JOB("'worker':{'replicas':2,'template':{'spec':{%s'containers':"
+            co_xasprintf(TK_JOB("'worker':{'replicas':1,'template':{'spec':{%s'containers':"
                                 "[{'name':'main','image':'img'}]}}}"),
                 rows[i].grace);
         for (int32_t index = 0; index < 2; index++) {

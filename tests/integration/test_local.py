@@ -64,6 +64,33 @@ spec:
 """
 
 
+SAYS = 'echo "says $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_RANK $GROUP_WORLD_SIZE $TORCHELASTIC_RUN_ID" ' \
+       '"$TORCHELASTIC_RESTART_COUNT $MASTER_ADDR:$((MASTER_PORT - 19))" $PADDLE_TRAINER_ENDPOINTS'
+
+
+def test_pods_without_a_launcher_have_torchruns_variables(tmp_path):
+    f = tmp_path / "j.yaml"
+    f.write_text(shells(SAYS))
+    r = pipeline(f)
+    said = sorted(re.findall(r"says (.*) (\S+) (\S+),\S+$", r.stdout.decode(), re.M))
+    assert r.returncode == 0 and [s[0] for s in said] == ["0 0 2 1 0 2 sh 0", "1 0 2 1 1 2 sh 0"], r.stdout.decode()
+    assert all(s[1] == s[2] for s in said), said          # they meet where worker 0 is
+
+
+def test_a_launcher_in_a_pod_has_its_own_but_leaves_a_users(tmp_path, monkeypatch):
+    """With two processes a pod: four ranks. What the template has itself stays."""
+    monkeypatch.chdir(tmp_path)
+    says = tmp_path / "says.sh"
+    says.write_text(f"#!/bin/sh\n{SAYS}\n")
+    says.chmod(0o755)
+    f = tmp_path / "j.yaml"
+    f.write_text(shells(f"exec {BIN}/paddlerun launch --nproc_per_node 2 {says}")
+                 + "          env: [{name: GROUP_WORLD_SIZE, value: '7'}]\n")
+    r = pipeline(f)
+    said = sorted(re.search(r"says (.*) \S+ \S+$", log.read_text())[1] for log in tmp_path.glob("log/sh-worker-?/*/workerlog.*"))
+    assert r.returncode == 0 and said == [f"{i} {i % 2} 4 2 {i // 2} 7 sh 0" for i in range(4)], r.stdout.decode()
+
+
 def test_exit_code_of_the_job(tmp_path):
     f = tmp_path / "j.yaml"
     f.write_text(shells("test $PADDLE_TRAINER_ID = 0 && exec cat; exit 7"))

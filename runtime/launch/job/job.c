@@ -9,6 +9,7 @@
 #include "common/contract.h"
 #include "common/parse.h"
 #include "runtime/launch/job/address_lists.h"
+#include "runtime/launch/job/torchrun.h"
 
 enum {
     NODES_MAX = 100000,
@@ -487,6 +488,7 @@ int job_plan(const struct options *options, const struct job_node *node, options
                                                : count_trainers(&j, err));
     }
     CO_TRY(take_token(&j, &e, err));
+    job_torchrun_check(&j, get, arg);
     *ret = j;
     j = (struct job){0};
     return 0;

@@ -7,10 +7,59 @@
 #include "common/parse.h"
 
 struct torchrun_context {
+    const struct job_env *env; /* as the launcher inherited it */
     const struct job *j;
     const struct job_plan *plan;
     const struct job_process *p;
 };
+
+static const char *get(const struct job_env *env, enum co_var var) {
+    return job_env_get(env, co_contract[var].name);
+}
+
+/* ---- the job around this launcher: a pod's, by the operator, or an outer launcher's ---------- */
+
+static bool same(const char *a, const char *b) {
+    return a && b && strcmp(a, b) == 0;
+}
+
+/* Both give a process its rank twice. */
+static bool is_inside(const struct job_env *env) {
+    return same(get(env, CO_VAR_TORCH_RANK), get(env, CO_VAR_TRAINER_ID));
+}
+
+static const char *either(const struct job_env *env, enum co_var var, const char *otherwise) {
+    const char *value = get(env, var);
+    return value ? value : otherwise;
+}
+
+/* Whether that job, and no user, has set the variable: it has the value by Paddle's name, too, or
+ * the one that the operator gives to all pods. */
+static bool is_around(const struct job_env *env, enum co_var var) {
+    const char *value = get(env, var), *n = get(env, CO_VAR_TRAINERS_NUM);
+    const bool inside = get(env, CO_VAR_TRAINER_ID) != NULL;
+    switch (var) {
+    case CO_VAR_TORCH_RANK:
+        return is_inside(env);
+    case CO_VAR_TORCH_WORLD_SIZE:
+        return same(value, n);
+    case CO_VAR_TORCH_GROUP_WORLD_SIZE:
+        return same(value, either(env, CO_VAR_NNODES, n));
+    case CO_VAR_TORCH_LOCAL_RANK:
+        return inside && same(value, either(env, CO_VAR_LOCAL_RANK, "0"));
+    case CO_VAR_TORCH_LOCAL_WORLD_SIZE:
+        return inside && same(value, either(env, CO_VAR_LOCAL_SIZE, "1"));
+    default: /* these have no second name */
+        return is_inside(env);
+    }
+}
+
+static size_t restarts_around(const struct job_env *env) {
+    const char *text = get(env, CO_VAR_TORCH_RESTART_COUNT);
+    int64_t n = 0;
+    return text && is_inside(env) && co_parse_i64("", text, 0, INT32_MAX, &n, NULL) == 0 ? (size_t)n
+                                                                                         : 0;
+}
 
 static char *number(size_t n) {
     return co_xasprintf("%zu", n);
@@ -32,8 +81,12 @@ VALUE(world_size, number(a->plan->endpoints[JOB_ROLE_TRAINER].n))
 VALUE(local_size, number(a->j->n[JOB_ROLE_TRAINER]))
 VALUE(node, number(a->plan->node))
 VALUE(n_nodes, number(a->plan->n_nodes))
-VALUE(job_id, co_xstrdup(a->j->id))
-VALUE(restarts, number(a->plan->restarts))
+/* Without --job_id the job keeps the name that the job around it has. */
+VALUE(job_id, co_xstrdup(options_option_given(a->j->options, OPTIONS_OPT_JOB_ID) ||
+                                 !is_inside(a->env) || !get(a->env, CO_VAR_TORCH_RUN_ID)
+                             ? a->j->id
+                             : get(a->env, CO_VAR_TORCH_RUN_ID)))
+VALUE(restarts, number(a->plan->restarts + restarts_around(a->env)))
 VALUE(
     most_restarts, co_xasprintf("%lld", (long long)a->j->options->number[OPTIONS_OPT_MAX_RESTART]))
 VALUE(master_host, master_part(a, false))
@@ -59,45 +112,54 @@ static const struct {
     {CO_VAR_MASTER_PORT, MEETING, master_port},
 };
 
-static const char *get(const struct job_env *env, enum co_var var) {
-    return job_env_get(env, co_contract[var].name);
-}
-
-/* The operator and this launcher set both alike. */
-static bool ranks_of_a_job(const struct job_env *env) {
-    const char *rank_now = get(env, CO_VAR_TORCH_RANK), *id = get(env, CO_VAR_TRAINER_ID);
-    return rank_now && id && strcmp(rank_now, id) == 0;
-}
-
-/* Where a job around this one meets: at its first endpoint, or at a launcher's PADDLE_MASTER. */
-static bool meeting_of_a_job(const struct job_env *env) {
+/* Where the job around meets: in a pod at a port of the first worker, else at a launcher's
+ * PADDLE_MASTER. */
+static bool is_meeting_around(const struct job_env *env) {
     const char *host = get(env, CO_VAR_MASTER_ADDR), *port = get(env, CO_VAR_MASTER_PORT);
     const char *master = get(env, CO_VAR_MASTER), *list = get(env, CO_VAR_TRAINER_ENDPOINTS);
-    if (!host || !port) {
+    int64_t n = 0;
+    if (!host || !port || co_parse_i64("", port, 1, UINT16_MAX, &n, NULL)) {
         return false;
     }
-    CO_AUTOFREE char *meets = co_xasprintf(strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
+    char meets[CO_HOST_MAX + 10], first[CO_HOST_MAX + 10];
+    co_hostport_format(host, (unsigned)n, meets, sizeof(meets));
+    co_hostport_format(host, (unsigned)n - CO_PORT_MASTER, first, sizeof(first));
     const size_t len = list ? strcspn(list, ",") : 0;
-    return (master && strcmp(master, meets) == 0) ||
-           (list && len == strlen(meets) && strncmp(list, meets, len) == 0);
+    return same(master, meets) ||
+           (n > CO_PORT_MASTER && list && len == strlen(first) && strncmp(list, first, len) == 0);
 }
 
 void job_torchrun_variables(const struct job *j, const struct job_plan *plan,
-    const struct job_process *p, struct job_env *env) {
+    const struct job_process *p, const struct job_env *env, struct job_env *ret) {
     if (j->mode != JOB_MODE_COLLECTIVE || !plan->master) {
         return;
     }
-    const struct torchrun_context a = {.j = j, .plan = plan, .p = p};
-    const bool alone = j->n[JOB_ROLE_TRAINER] <= 1, ranks = ranks_of_a_job(env);
+    const struct torchrun_context a = {.env = env, .j = j, .plan = plan, .p = p};
+    const bool alone = j->n[JOB_ROLE_TRAINER] <= 1;
     const bool meeting =
-        meeting_of_a_job(env) || !(get(env, CO_VAR_MASTER_ADDR) || get(env, CO_VAR_MASTER_PORT));
+        is_meeting_around(env) || !(get(env, CO_VAR_MASTER_ADDR) || get(env, CO_VAR_MASTER_PORT));
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        const bool free_to_set = ranks || !get(env, rows[i].var);
+        const bool free_to_set = !get(env, rows[i].var) || is_around(env, rows[i].var);
         const bool set[] = {
             [SAME] = free_to_set, [PER_PROCESS] = free_to_set || !alone, [MEETING] = meeting};
         if (set[rows[i].kind]) {
             CO_AUTOFREE char *value = rows[i].value(&a);
-            job_env_set(env, co_contract[rows[i].var].name, value);
+            job_env_set(ret, co_contract[rows[i].var].name, value);
+        }
+    }
+}
+
+void job_torchrun_check(struct job *j, options_plan_getenv_fn env, void *arg) {
+    const bool alone = j->n[JOB_ROLE_TRAINER] <= 1;
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows) && j->mode == JOB_MODE_COLLECTIVE; i++) {
+        const char *value = env(arg, co_contract[rows[i].var].name);
+        struct co_err err = {0};
+        if (value && (alone || rows[i].kind != PER_PROCESS) &&
+            co_contract_check(rows[i].var, value, &err)) {
+            options_list_add_own(&j->notes,
+                co_xasprintf("WARNING %s; it stays, and a program of torch.distributed fails with "
+                             "it: unset it, and each process gets its own",
+                    co_err_text(&err)));
         }
     }
 }

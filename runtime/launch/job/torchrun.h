@@ -5,9 +5,11 @@
 
 #include "runtime/launch/job/node_plan.h"
 
-/* Adds them to env, the environment of process p of the plan, as the launcher inherited it, if
- * training is collective.  A user's own values stay, but for those that differ between processes of
- * a node where there are several; those of the job around (the pod's, by the operator; an outer
- * launcher's) do not.  MASTER_ADDR and MASTER_PORT stay if one of them is the user's. */
+/* Sets in ret what process p of the plan gets, if training is collective; env is the environment
+ * that the launcher inherited.  A user's own values stay, but for those that differ between
+ * processes of a node where there are several; those of the job around (the pod's, by the operator;
+ * an outer launcher's) do not.  MASTER_ADDR and MASTER_PORT stay if one of them is the user's. */
 void job_torchrun_variables(const struct job *j, const struct job_plan *plan,
-    const struct job_process *p, struct job_env *env);
+    const struct job_process *p, const struct job_env *env, struct job_env *ret);
+/* Adds a warning to the job's notes for each value of a user that stays and has no right form. */
+void job_torchrun_check(struct job *j, options_plan_getenv_fn get, void *arg);

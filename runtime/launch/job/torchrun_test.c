@@ -30,15 +30,32 @@ static const struct {
     {"the only process of a node keeps the user's", {"RANK=7"}, {"RANK=7", "LOCAL_RANK=1"}, 1,
         JOB_MODE_COLLECTIVE},
     {"a pod's are the operator's",
-        {"RANK=1", "WORLD_SIZE=2", "PADDLE_TRAINER_ID=1", "MASTER_ADDR=10.9.0.1",
-            "MASTER_PORT=36000", "PADDLE_TRAINER_ENDPOINTS=10.9.0.1:36000,10.9.0.2:36000"},
+        {"RANK=1", "WORLD_SIZE=2", "PADDLE_TRAINER_ID=1", "PADDLE_TRAINERS_NUM=2",
+            "MASTER_ADDR=10.9.0.1", "MASTER_PORT=36019",
+            "PADDLE_TRAINER_ENDPOINTS=10.9.0.1:36000,10.9.0.2:36000"},
         {"RANK=3", "WORLD_SIZE=4", "MASTER_ADDR=10.0.0.1", "MASTER_PORT=4000"}, 1,
         JOB_MODE_COLLECTIVE},
     {"an outer launcher's are of its job",
-        {"RANK=1", "WORLD_SIZE=2", "PADDLE_TRAINER_ID=1", "MASTER_ADDR=fd00::1", "MASTER_PORT=5",
-            "PADDLE_MASTER=[fd00::1]:5"},
+        {"RANK=1", "WORLD_SIZE=2", "PADDLE_TRAINER_ID=1", "PADDLE_TRAINERS_NUM=2",
+            "MASTER_ADDR=fd00::1", "MASTER_PORT=5", "PADDLE_MASTER=[fd00::1]:5"},
         {"RANK=3", "WORLD_SIZE=4", "MASTER_ADDR=10.0.0.1", "MASTER_PORT=4000"}, 1,
         JOB_MODE_COLLECTIVE},
+    {"addresses of pods may be of IPv6",
+        {"MASTER_ADDR=fd00::1", "MASTER_PORT=36019", "PADDLE_TRAINER_ENDPOINTS=[fd00::1]:36000"},
+        {"MASTER_ADDR=10.0.0.1", "MASTER_PORT=4000"}, 1, JOB_MODE_COLLECTIVE},
+    {"in a pod, too, a user's own stay",
+        {"RANK=1", "PADDLE_TRAINER_ID=1", "WORLD_SIZE=8", "PADDLE_TRAINERS_NUM=2",
+            "LOCAL_WORLD_SIZE=1", "GROUP_WORLD_SIZE=5"},
+        {"RANK=3", "WORLD_SIZE=8", "LOCAL_WORLD_SIZE=2", "GROUP_WORLD_SIZE=5"}, 2,
+        JOB_MODE_COLLECTIVE},
+    {"a user's rank in a pod leaves the others to the operator",
+        {"RANK=7", "PADDLE_TRAINER_ID=1", "WORLD_SIZE=2", "PADDLE_TRAINERS_NUM=2", "LOCAL_RANK=0",
+            "LOCAL_WORLD_SIZE=1", "GROUP_WORLD_SIZE=2"},
+        {"RANK=7", "WORLD_SIZE=4", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=1"}, 1, JOB_MODE_COLLECTIVE},
+    {"a pod's job has its name, and its restarts count",
+        {"RANK=1", "PADDLE_TRAINER_ID=1", "TORCHELASTIC_RUN_ID=train",
+            "TORCHELASTIC_RESTART_COUNT=2"},
+        {"TORCHELASTIC_RUN_ID=train", "TORCHELASTIC_RESTART_COUNT=7"}, 1, JOB_MODE_COLLECTIVE},
     {"another address is the user's, in a pod, too",
         {"MASTER_ADDR=10.9.0.1", "MASTER_PORT=29500",
             "PADDLE_TRAINER_ENDPOINTS=10.9.0.1:36000,10.9.0.2:36000"},
@@ -62,8 +79,10 @@ static void a_process_gets_what_torchrun_sets(void **state) {
             .endpoints[JOB_ROLE_TRAINER] = {.n = 4}};
         const struct job_process p = {.role = JOB_ROLE_TRAINER, .local = 1, .index = 3};
         CO_CLEANUP(job_env_done) struct job_env env = {0};
+        CO_CLEANUP(job_env_done) struct job_env inherited = {0};
+        job_env_inherit(&inherited, (char *const *)rows[i].inherited, true);
         job_env_inherit(&env, (char *const *)rows[i].inherited, true);
-        job_torchrun_variables(&j, &plan, &p, &env);
+        job_torchrun_variables(&j, &plan, &p, &inherited, &env);
         for (const char *const *want = rows[i].given; *want; want++) {
             const size_t len = strcspn(*want, "=");
             CO_AUTOFREE char *name = co_xstrndup(*want, len);
@@ -76,9 +95,33 @@ static void a_process_gets_what_torchrun_sets(void **state) {
     }
 }
 
+static const char *wrong_rank(void *arg, const char *name) {
+    return strcmp(name, "RANK") == 0 ? arg : NULL;
+}
+
+static void a_users_value_of_the_wrong_form_is_named(void **state) {
+    (void)state;
+    static const struct {
+        const char *rank;
+        size_t local_n;
+        enum job_mode mode;
+        bool named;
+    } cases[] = {{"x", 1, JOB_MODE_COLLECTIVE, true}, {"-1", 1, JOB_MODE_COLLECTIVE, true},
+        {"7", 1, JOB_MODE_COLLECTIVE, false}, {"x", 2, JOB_MODE_COLLECTIVE, false /* replaced */},
+        {"x", 1, JOB_MODE_PS, false}};
+    for (size_t i = 0; i < CO_ARRAY_LEN(cases); i++) {
+        struct job j = {.mode = cases[i].mode, .n[JOB_ROLE_TRAINER] = cases[i].local_n};
+        job_torchrun_check(&j, wrong_rank, (char *)cases[i].rank);
+        assert_int_equal(j.notes.n, cases[i].named);
+        assert_true(!cases[i].named || strstr(j.notes.item[0], "WARNING RANK: \""));
+        options_list_done(&j.notes);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_process_gets_what_torchrun_sets),
+        cmocka_unit_test(a_users_value_of_the_wrong_form_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

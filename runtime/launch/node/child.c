@@ -5,6 +5,14 @@
 
 #include "runtime/launch/job/torchrun.h"
 
+static void add_all(struct job_env *to, const struct job_env *from) {
+    for (size_t i = 0; i < from->n; i++) {
+        const size_t len = strcspn(from->item[i], "=");
+        CO_AUTOFREE char *name = co_xstrndup(from->item[i], len);
+        job_env_set(to, name, from->item[i] + len + 1);
+    }
+}
+
 void node_child_env(const struct job *j, const struct job_plan *plan, const struct job_process *p,
     char *const *envp, struct job_env *ret) {
     static const char *const proxies[] = {"http_proxy", "https_proxy"};
@@ -17,12 +25,10 @@ void node_child_env(const struct job *j, const struct job_plan *plan, const stru
             job_env_remove(ret, proxies[i]);
         }
     }
-    job_torchrun_variables(j, plan, p, ret);
-    for (size_t i = 0; i < p->set.n; i++) {
-        size_t len = strcspn(p->set.item[i], "=");
-        CO_AUTOFREE char *name = co_xstrndup(p->set.item[i], len);
-        job_env_set(ret, name, p->set.item[i] + len + 1);
-    }
+    CO_CLEANUP(job_env_done) struct job_env torch = {0};
+    job_torchrun_variables(j, plan, p, ret, &torch);
+    add_all(ret, &torch);
+    add_all(ret, &p->set);
 }
 
 void node_child_cores(const cpu_set_t *all, size_t i, size_t n, cpu_set_t *ret) {

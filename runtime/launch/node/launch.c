@@ -10,6 +10,7 @@
 #include "common/loop.h"
 #include "runtime/launch/job/node_plan.h"
 #include "runtime/launch/job/report.h"
+#include "runtime/launch/job/torchrun.h"
 #include "runtime/launch/job/value.h"
 #include "runtime/launch/node/machine.h"
 #include "runtime/launch/node/run.h"
@@ -105,8 +106,13 @@ static int plan_job(struct launch *l, struct co_err *err) {
 
 static int print_plan(const struct launch *l, struct co_err *err) {
     CO_CLEANUP(job_plan_done) struct job_plan plan = {.n = 0};
+    CO_CLEANUP(job_env_done) struct job_env inherited = {0};
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
     CO_TRY(job_plan_make(&l->job, &l->own, l->value ? 1 : 0, 0, "/tmp/paddlerun-gloo", &plan, err));
+    job_env_inherit(&inherited, environ, true);
+    for (size_t i = 0; i < plan.n; i++) {
+        job_torchrun_variables(&l->job, &plan, &plan.process[i], &inherited, &plan.process[i].set);
+    }
     if (l->job.discovery == JOB_DISCOVERY_MEET) {
         CO_TRY(co_buf_adds(
             &b, "# as if this node were alone: the others are known once they meet\n", err));
