@@ -271,8 +271,9 @@ struct rt_client_options {
      * background. */
     const char *checkpoint_dir; /* borrowed until rt_client_open returns
                                    (PADDLE_PS_CHECKPOINT_DIR); NULL, "": none */
-    uint64_t checkpoint_steps;  /* (PADDLE_PS_CHECKPOINT_STEPS) */
-    int64_t checkpoint_ms;      /* (PADDLE_PS_CHECKPOINT_INTERVAL); 600 s if neither is set */
+    uint64_t checkpoint_steps;  /* steps from one to the next (PADDLE_PS_CHECKPOINT_STEPS) */
+    int64_t checkpoint_ms;      /* time from one to the next (PADDLE_PS_CHECKPOINT_INTERVAL); 600 s
+                                   if neither is set */
     uint32_t checkpoint_deltas; /* deltas between two full ones (PADDLE_PS_CHECKPOINT_DELTAS); 9 */
     uint32_t checkpoint_keep;   /* full ones to keep (PADDLE_PS_CHECKPOINT_KEEP); 2 */
     enum rt_encrypt encrypt;

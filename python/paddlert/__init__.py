@@ -19,13 +19,14 @@ are not copied.  Calls let other threads run.  Errors are exceptions of their ki
 """
 import types as _types
 
+from . import admit, evict, init, optim, schedule
 from ._lib import (Canceled, Damaged, Denied, Error, Invalid, NoResource, NotFound, PeerLost, Timeout, Unavailable, Unsupported)
 from .group import Group
 from .job import Job
 from .ps import Client, Dense, Model, Server, Sparse
 
 __all__ = ["Canceled", "Client", "Damaged", "Denied", "Dense", "Error", "Group", "Invalid", "Job", "Model", "NoResource", "NotFound",
-           "PeerLost", "Server", "Sparse", "Timeout", "Unavailable", "Unsupported"]
+           "PeerLost", "Server", "Sparse", "Timeout", "Unavailable", "Unsupported", "admit", "evict", "init", "optim", "schedule"]
 __version__ = "0"
 
 

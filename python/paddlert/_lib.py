@@ -2,21 +2,27 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 import keyword
 import math
 import os
 import queue
 import threading
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
+
+from ._options import ENUMS
 
 try:
     from . import _abi
 except ImportError:
     raise ImportError("paddlert/_abi.py is missing: this is a source tree, in which the library is not built; "
                       "run `pip install ./python` or `make wheel`") from None
+
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Error(RuntimeError):
@@ -195,6 +201,8 @@ def milliseconds(name: str, value: Any) -> int:
 
 def option_value(name: str, field: str, kind: Any, value: Any) -> Any:
     """In C's unit and type: a field that ends in _ms has milliseconds."""
+    if field in ENUMS:
+        return chosen(name, value, {word: getattr(_abi, number) for word, number in ENUMS[field].items()})
     name = f"option {name!r}"
     if field == "encrypt":
         if not isinstance(value, bool):
@@ -219,6 +227,22 @@ def struct_of(kind: Any, options: dict[str, Any]) -> Any:
         if value is not None:
             setattr(made, fields[name][0], option_value(name, *fields[name], value))
     return made
+
+
+def with_options(*kinds: Any) -> Callable[[F], F]:
+    """Of a function with **options: help() and completion show those of these TypedDicts, as they are in its signature."""
+    def shown(function: F) -> F:
+        signature = inspect.signature(function)
+        own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        named = {name: getattr(kind, "__forward_arg__", kind) for k in kinds for name, kind in k.__annotations__.items()}
+        more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+                for name, kind in named.items() if name not in signature.parameters]
+        documents = [line for k in kinds for line in inspect.cleandoc(k.__doc__).split("\n\n", 1)[1].splitlines()]
+        options: Any = function
+        options.__signature__ = signature.replace(parameters=[*own, *more])
+        options.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\n" + "\n".join(documents)
+        return function
+    return shown
 
 
 def path(name: str, value: Any) -> bytes:

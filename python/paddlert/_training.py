@@ -5,14 +5,21 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from . import ps
-from ._lib import Invalid, instance, whole_number
+from ._lib import Invalid, instance, whole_number, with_options
+from ._options import ClientOptions, TableOptions
+from ._rules import Optimizer
 from .arrays import Array
 from .job import Job
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._options import Mode
 
 AHEAD_MAX = 64
 T = TypeVar("T")
@@ -121,7 +128,9 @@ class Synchroniser:
     """
     model_kind: type = object
 
-    def __init__(self, model: Any, optimizer: str = "sgd:lr=0.01", *, name: str = "dense", **more: Any) -> None:
+    @with_options(TableOptions)
+    def __init__(self, model: Any, optimizer: str | Optimizer = "sgd:lr=0.01", *, name: str = "dense", mode: Mode | None = None,
+                 **options: Unpack[TableOptions]) -> None:
         self.model, size = instance("model", model, self.model_kind), 0
         self.client: ps.Client | None = None
         self.job: Job | None = None
@@ -131,7 +140,7 @@ class Synchroniser:
             n = int(np.prod(shape, dtype=np.int64))
             self._parts.append((part, parameter, shape, size, size + n))
             size += n
-        self.table = ps.Dense(name, size, optimizer, **more) if size else None
+        self.table = ps.Dense(name, size, optimizer, mode=mode, **options) if size else None
         self._w, self._g = np.zeros(size, np.float32), np.zeros(size, np.float32)
         self._rows = self._embeddings(model)
         named = {r.table.name for r in self._rows} | {name}
@@ -168,9 +177,11 @@ class Synchroniser:
         """Of the model, in the order in which all trainers have them."""
         return [*([self.table] if self.table else []), *(r.table for r in self._rows)]
 
-    def connect(self: Self, job: Job | None = None, *, mode: str | None = None, load: ps.Path | None = None, **options: Any) -> Self:
-        """Joins the job's servers; collective.  The parameters become worker 0's, or what was saved in load.  options: of
-        paddlert.Client."""
+    @with_options(ClientOptions)
+    def connect(self: Self, job: Job | None = None, *, mode: Mode | None = None, load: ps.Path | None = None,
+                **options: Unpack[ClientOptions]) -> Self:
+        """Joins the job's servers; collective.  The parameters become worker 0's, or what was saved in load.  job: None is the
+        environment's; mode, and what is not described here: as of paddlert.Client."""
         if self.client is not None:
             raise Invalid("the model is connected already, expected finish() before")
         self.job = Job() if job is None else job

@@ -29,12 +29,16 @@ import os
 import pathlib
 import tempfile
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ._lib import Invalid, Unsupported, addresses, instance, whole_number
+from ._lib import Invalid, Unsupported, addresses, instance, whole_number, with_options
+from ._options import ClientOptions, ServerOptions
 from ._training import Synchroniser
 from .job import Job
 from .ps import Client, Path
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["DistributedStrategy", "PaddleCloudRoleMaker", "Role", "UserDefinedRoleMaker", "barrier_worker",
            "distributed_optimizer", "init", "init_server", "init_worker", "is_first_worker", "is_server", "is_worker",
@@ -210,8 +214,9 @@ def init_server(dirname: Path | None = None, *_: Any, **__: Any) -> None:
         raise Unsupported(f"init_server({str(dirname)!r}): servers read no model by themselves, expected init_worker(load=...) of the workers")
 
 
-def run_server(**options: Any) -> None:
-    """Serves until all workers have stopped; options of Job.serve."""
+@with_options(ServerOptions)
+def run_server(**options: Unpack[ServerOptions]) -> None:
+    """Serves until all workers have stopped, as Job.serve."""
     _job().serve(**options)
 
 
@@ -226,8 +231,9 @@ def distributed_optimizer(optimizer: Synchroniser, strategy: DistributedStrategy
     return optimizer
 
 
-def init_worker(scopes: Any = None, *, load: Path | None = None, **options: Any) -> None:
-    """Joins the servers; collective.  load: a directory of save_persistables to start from."""
+@with_options(ClientOptions)
+def init_worker(scopes: object = None, *, load: Path | None = None, **options: Unpack[ClientOptions]) -> None:
+    """Joins the servers; collective.  scopes: Paddle's, not used.  load: a directory of save_persistables to start from."""
     if _State.optimizer is None:
         raise Invalid("this worker has no model yet, expected fleet.distributed_optimizer(paddlert.paddle.Dense(net, rule)) before")
     if _State.strategy is None:

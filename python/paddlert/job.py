@@ -7,13 +7,14 @@ import signal
 import threading
 from collections.abc import Mapping, Sequence
 from itertools import count, takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _abi
-from ._lib import C, Canceled, Owner, addresses, call, call_long, chosen, instance, number, real, struct_of, text
+from ._lib import C, Canceled, Owner, addresses, call, call_long, instance, number, real, struct_of, text, with_options
+from ._options import ServerOptions
 
-NONFINITE: dict[str | None, int] = {None: _abi.RT_NONFINITE_UNSET, "refuse": _abi.RT_NONFINITE_REFUSE, "skip": _abi.RT_NONFINITE_SKIP,
-             "allow": _abi.RT_NONFINITE_ALLOW}
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 def _place(servers: Sequence[str] | None, worker: int | None, server: int | None) -> dict[str, str]:
@@ -147,16 +148,14 @@ class Job(Owner):
         """A number for the metrics (PADDLERT_METRICS) and TensorBoard (PADDLERT_TENSORBOARD): "loss", "auc", ..."""
         C.rt_report(self._job, number("step", step, ctypes.c_uint64), text("name", instance("name", name, str)), real("value", value))
 
-    def serve(self, *, handle_signals: bool = True, nonfinite: str | None = None, **options: Any) -> None:
+    @with_options(ServerOptions)
+    def serve(self, *, handle_signals: bool = True, **options: Unpack[ServerOptions]) -> None:
         """Serves until every trainer has finished.  SIGTERM and SIGINT (Ctrl-C) end it with Canceled; handle_signals=False
-        where this is not the main thread.
+        where this is not the main thread.  PeerLost: a trainer was lost; Timeout: some never came; Unavailable: the address is taken.
 
-        nonfinite: what a server does with NaN and infinite gradients: "refuse", "skip" or "allow".  options: those of struct
-        rt_server_options (runtime/rt.h) by name, times in seconds: lease=10, return_=60, shards=2, memory_max=1 << 30,
-        checkpoint_dir="/data", cold_dir="/cache".  What is not given is the environment's, or the default."""
-        kept = chosen("nonfinite", nonfinite, NONFINITE)
+        An option that is not given is the environment's, or has its default; times are in seconds."""
         here = handle_signals and threading.current_thread() is threading.main_thread()
-        given = {"handle_signals": handle_signals and not here, "nonfinite": kept, **options}
+        given = {"handle_signals": handle_signals and not here, **options}
         made = struct_of(_abi.rt_server_options, given)
         if not here:
             call("rt_server_run", self._job, ctypes.byref(made))

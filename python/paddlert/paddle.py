@@ -23,14 +23,22 @@ The servers apply the gradients by the rules of the tables: there is no paddle.o
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import paddle
 
+from ._lib import with_options
+from ._options import SparseOptions, TableOptions
+from ._rules import Initializer, Optimizer
 from ._training import Rows, Synchroniser, ahead
 from .arrays import Array
 from .ps import Sparse
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._options import Mode
 
 __all__ = ["Dense", "Embedding", "ahead"]
 
@@ -60,14 +68,15 @@ class _Pull(paddle.autograd.PyLayer):
 class Embedding(paddle.nn.Layer):
     """Rows of `dim` floats by id, kept by the servers and made when first pushed to: an id is any int64.
 
-    forward pulls, backward pushes.  padding_idx: reads as zeros and gets no gradient.  optimizer, init, seed and what else
-    there is: of paddlert.Sparse.  Has no parameters of its own: Dense(model).connect() gives it servers.
+    forward pulls, backward pushes.  padding_idx: reads as zeros and gets no gradient.  All else is of paddlert.Sparse.  Has no parameters of its own: Dense(model).connect() gives it servers.
     """
 
-    def __init__(self, name: str, dim: int, optimizer: str = "sgd:lr=0.01", init: str = "uniform:min=-0.01,max=0.01", *,
-                 padding_idx: int | None = None, **more: Any) -> None:
+    @with_options(TableOptions, SparseOptions)
+    def __init__(self, name: str, dim: int, optimizer: str | Optimizer = "sgd:lr=0.01",
+                 init: str | Initializer = "uniform:min=-0.01,max=0.01", *, padding_idx: int | None = None, seed: int = 0,
+                 mode: Mode | None = None, **options: Unpack[SparseOptions]) -> None:
         super().__init__()
-        self.rows = Rows(Sparse(name, dim, optimizer, init, **more), padding_idx)
+        self.rows = Rows(Sparse(name, dim, optimizer, init, seed, mode=mode, **options), padding_idx)
         # In a list, where Layer does not take it for a parameter.
         self._anchor = [paddle.to_tensor([0.0], stop_gradient=False)]
 

@@ -5,37 +5,42 @@ import ctypes
 import os
 import socket
 import threading
-from collections.abc import Iterable, Sequence
-from typing import Any, Union
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
 from . import _abi
-from ._lib import (C, Canceled, Here, Invalid, Owner, Started, Unavailable, call, call_long, chosen, instance, number, path, real, struct_of,
-                   text)
+from ._lib import (C, Canceled, Here, Invalid, Owner, Started, Unavailable, call, call_long, instance, number, path, real, struct_of, text,
+                   with_options)
+from ._options import ClientOptions, ServerOptions, SparseOptions, TableOptions
+from ._rules import KINDS, Initializer, Optimizer, text_of
 from .arrays import Array, pointer, shaped, target, view, whole
 from .job import Job
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._options import Mode
+
 Path = Union[str, "os.PathLike[str]"]
-MODES: dict[str | None, int] = {None: _abi.RT_MODE_UNSET, "async": _abi.RT_ASYNC, "sync": _abi.RT_SYNC, "geo": _abi.RT_GEO}
-TABLE_OPTIONS = {field[0] for field in _abi.rt_table_spec._fields_} - {"name", "kind", "size", "dim", "optimizer", "init", "seed", "mode", "_spare"}
 
-
-def _mode(mode: str | None) -> int:
-    return chosen("mode", mode, MODES)
+MODES: dict[int, Mode] = {_abi.RT_ASYNC: "async", _abi.RT_SYNC: "sync", _abi.RT_GEO: "geo"}
 
 
 class Table:
     """A table's specification.  The same list, in the same order, in all trainers of a job."""
 
-    def __init__(self, kind: int, name: str, optimizer: str, size: int = 0, dim: int = 0, init: str | None = None, seed: int = 0,
-                 mode: str | None = None, **more: Any) -> None:
-        unknown = sorted(more.keys() - TABLE_OPTIONS)
+    def __init__(self, kind: int, name: str, *, size: int = 0, dim: int = 0, seed: int = 0, options: Mapping[str, Any]) -> None:
+        own = {"init", "seed", *SparseOptions.__annotations__} if kind == _abi.RT_SPARSE else set()
+        known = {"optimizer", "mode", *TableOptions.__annotations__, *own}
+        unknown = sorted(options.keys() - known)
         if unknown:
-            raise TypeError(f"there is no option {unknown[0]!r} of a table, expected one of {', '.join(sorted(TABLE_OPTIONS | {'mode'}))}")
+            raise TypeError(f"there is no option {unknown[0]!r} of a {'sparse' if kind == _abi.RT_SPARSE else 'dense'} table, expected one of "
+                            f"{', '.join(sorted(known))}")
         self.kind, self.name, self.size, self.dim = kind, name, size, dim
-        self._options = {"name": name, "kind": kind, "optimizer": optimizer, "size": size, "dim": dim, "init": init, "seed": seed,
-                         "mode": _mode(mode), **more}
+        rules = {option: text_of(option, given) for option, given in options.items() if option in KINDS}
+        self._options = {"name": name, "kind": kind, "size": size, "dim": dim, "seed": seed, **options, **rules}
         self.spec = struct_of(_abi.rt_table_spec, self._options)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -47,18 +52,29 @@ class Table:
 
 
 class Dense(Table):
-    """One flat vector of `size` floats.  More fields of struct rt_table_spec (runtime/rt.h) by name."""
+    """One flat vector of `size` floats, trained by `optimizer`, zeros before Client.init.
 
-    def __init__(self, name: str, size: int, optimizer: str = "sgd:lr=0.01", **more: Any) -> None:
-        super().__init__(_abi.RT_DENSE, name, optimizer, size=size, **more)
+    name: 1 to 63 of A-Z a-z 0-9 _ . -; names the files in checkpoints.  optimizer: an object of paddlert.optim, or its text (docs/rules.md).
+    mode: "async", "sync" or "geo"; None: the client's.
+    """
+
+    @with_options(TableOptions)
+    def __init__(self, name: str, size: int, optimizer: str | Optimizer = "sgd:lr=0.01", *, mode: Mode | None = None,
+                 **options: Unpack[TableOptions]) -> None:
+        super().__init__(_abi.RT_DENSE, name, size=size, options={"optimizer": optimizer, "mode": mode, **options})
 
 
 class Sparse(Table):
-    """Rows of `dim` floats by uint64 id, made when first pushed to; init is their first value."""
+    """Rows of `dim` floats by uint64 id, made when first pushed to.
 
-    def __init__(self, name: str, dim: int, optimizer: str = "sgd:lr=0.01", init: str = "uniform:min=-0.01,max=0.01", seed: int = 0,
-                 **more: Any) -> None:
-        super().__init__(_abi.RT_SPARSE, name, optimizer, dim=dim, init=init, seed=seed, **more)
+    name, optimizer, mode: as Dense's.  init: first value of a row, an object of paddlert.init or its text: a function of seed, id and place
+    alone, so that it is the same on any number of servers.
+    """
+
+    @with_options(TableOptions, SparseOptions)
+    def __init__(self, name: str, dim: int, optimizer: str | Optimizer = "sgd:lr=0.01", init: str | Initializer = "uniform:min=-0.01,max=0.01",
+                 seed: int = 0, *, mode: Mode | None = None, **options: Unpack[SparseOptions]) -> None:
+        super().__init__(_abi.RT_SPARSE, name, dim=dim, seed=seed, options={"optimizer": optimizer, "init": init, "mode": mode, **options})
 
 
 def _array(tables: Sequence[Table]) -> Any:
@@ -111,12 +127,13 @@ class Pending(Started):
 class Client(Owner):
     """A trainer's connection to all servers of its job; a context manager that finishes, or leaves after an exception.
 
-    mode: "async", "sync" or "geo"; None: what PADDLE_PS_STRATEGY says, or async.  options: those of struct
-    rt_client_options (runtime/rt.h) by name, times in seconds: start_timeout=60, return_=30, k_steps=20.  What is not given is
-    the environment's, or the default.  Any thread may call; step, barrier and finish: one thread.
+    tables: the same list, in the same order, in all trainers of the job.  mode: "async", "sync" or "geo"; None: what PADDLE_PS_STRATEGY
+    says, or async.  An option that is not given is the environment's, or has its default; times are in seconds.  Any thread may call;
+    step, barrier and finish: one thread.
     """
 
-    def __init__(self, job: Job, tables: Iterable[Table], *, mode: str | None = None, **options: Any) -> None:
+    @with_options(ClientOptions)
+    def __init__(self, job: Job, tables: Iterable[Table], *, mode: Mode | None = None, **options: Unpack[ClientOptions]) -> None:
         super().__init__()
         self._client: ctypes.c_void_p | None = None
         if not isinstance(tables, Iterable) or isinstance(tables, (str, bytes)):
@@ -124,7 +141,7 @@ class Client(Owner):
         self.job, self.tables = instance("job", job, Job), [instance("table", t, Table) for t in tables]
         self._place = {t.name: i for i, t in enumerate(self.tables)}
         self._w: dict[int, Array] = {}                 # by table: where its next values go
-        self._options = struct_of(_abi.rt_client_options, {"mode": _mode(mode), **options})
+        self._options = struct_of(_abi.rt_client_options, {"mode": mode, **options})
         client = ctypes.c_void_p()
         call_long(self, "rt_client_open", job._job, ctypes.byref(self._options), _array(self.tables), len(self.tables),
                   ctypes.byref(client))
@@ -173,7 +190,7 @@ class Client(Owner):
         return bool(self._client)
 
     @property
-    def mode(self) -> str:
+    def mode(self) -> Mode:
         """How it trains: "async", "sync" or "geo"."""
         self.count(1)
         try:
@@ -182,7 +199,7 @@ class Client(Owner):
             mode = C.rt_client_mode(self._client)
         finally:
             self.count(-1)
-        return next(name for name, value in MODES.items() if name and value == mode)
+        return MODES[mode]
 
     def close(self) -> None:
         """Leaves without having finished: servers take this trainer for lost.  Where other threads are in calls, the last of
@@ -350,10 +367,15 @@ def _reserved(host: str, port: int) -> socket.socket:
 
 class Server(Here):
     """A server on a thread of this process, for tests and notebooks: servers=[server.endpoint] is its job's list.  A context
-    manager that closes it.  token, encrypt: as Job's; options: of Job.serve."""
+    manager that closes it.
 
-    def __init__(self, workers: int = 1, *, host: str = "127.0.0.1", port: int = 0, token: str | None = None, encrypt: bool | None = None,
-                 **options: Any) -> None:
+    workers: how many trainers it serves.  port 0: a free one.  token, encrypt: as Job's; the other options: of Job.serve.  Raises what keeps
+    it from starting."""
+
+    @with_options(ServerOptions)
+    def __init__(self, workers: int = 1, *, host: str = "127.0.0.1", port: int = 0, token: str | None = None,
+                 **options: Unpack[ServerOptions]) -> None:
+        encrypt = options.get("encrypt")
         if not instance("host", host, str):
             raise ValueError("host is '', expected a name or an address")
         with _reserved(host, number("port", port, ctypes.c_uint16)) as place:
@@ -377,7 +399,7 @@ class Server(Here):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _run(self, options: dict[str, Any]) -> None:
+    def _run(self, options: ServerOptions) -> None:
         try:
             self._job.serve(handle_signals=False, **options)
         except Exception as e:

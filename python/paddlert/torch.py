@@ -24,14 +24,22 @@ is copied to main memory.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+from ._lib import with_options
+from ._options import SparseOptions, TableOptions
+from ._rules import Initializer, Optimizer
 from ._training import Rows, Synchroniser, ahead
 from .arrays import Array
 from .ps import Sparse
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._options import Mode
 
 __all__ = ["Dense", "Embedding", "EmbeddingBag", "ahead"]
 
@@ -62,14 +70,15 @@ class _Pull(torch.autograd.Function):
 class Embedding(torch.nn.Module):
     """Rows of `dim` floats by id, kept by the servers and made when first pushed to: an id is any int64.
 
-    forward pulls, backward pushes.  padding_idx: reads as zeros and gets no gradient.  optimizer, init, seed and what else
-    there is: of paddlert.Sparse.  Has no parameters of its own: Dense(model).connect() gives it servers.
+    forward pulls, backward pushes.  padding_idx: reads as zeros and gets no gradient.  All else is of paddlert.Sparse.  Has no parameters of its own: Dense(model).connect() gives it servers.
     """
 
-    def __init__(self, name: str, dim: int, optimizer: str = "sgd:lr=0.01", init: str = "uniform:min=-0.01,max=0.01", *,
-                 padding_idx: int | None = None, **more: Any) -> None:
+    @with_options(TableOptions, SparseOptions)
+    def __init__(self, name: str, dim: int, optimizer: str | Optimizer = "sgd:lr=0.01",
+                 init: str | Initializer = "uniform:min=-0.01,max=0.01", *, padding_idx: int | None = None, seed: int = 0,
+                 mode: Mode | None = None, **options: Unpack[SparseOptions]) -> None:
         super().__init__()
-        self.rows = Rows(Sparse(name, dim, optimizer, init, **more), padding_idx)
+        self.rows = Rows(Sparse(name, dim, optimizer, init, seed, mode=mode, **options), padding_idx)
         self._anchor = torch.zeros((), requires_grad=True)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
@@ -87,11 +96,13 @@ class Embedding(torch.nn.Module):
 class EmbeddingBag(Embedding):
     """Sums, means or maxima of rows, as torch.nn.EmbeddingBag: of [B][n] ids, or of [n] ids cut at offsets."""
 
-    def __init__(self, name: str, dim: int, optimizer: str = "sgd:lr=0.01", init: str = "uniform:min=-0.01,max=0.01", *,
-                 mode: str = "mean", padding_idx: int | None = None, include_last_offset: bool = False, **more: Any) -> None:
+    @with_options(TableOptions, SparseOptions)
+    def __init__(self, name: str, dim: int, optimizer: str | Optimizer = "sgd:lr=0.01",
+                 init: str | Initializer = "uniform:min=-0.01,max=0.01", *, mode: str = "mean", padding_idx: int | None = None,
+                 include_last_offset: bool = False, seed: int = 0, **options: Unpack[SparseOptions]) -> None:
         if mode not in ("sum", "mean", "max"):
             raise ValueError(f"mode is {mode!r}, expected sum, mean or max")
-        super().__init__(name, dim, optimizer, init, padding_idx=padding_idx, **more)
+        super().__init__(name, dim, optimizer, init, padding_idx=padding_idx, seed=seed, **options)
         self.mode, self.include_last_offset = mode, include_last_offset
 
     def forward(self, ids: torch.Tensor, offsets: torch.Tensor | None = None,

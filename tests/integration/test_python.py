@@ -471,7 +471,7 @@ with paddlert.Client(paddlert.Job(worker=0), [paddlert.Dense("w", 3), paddlert.S
         "array is a tuple, expected a NumPy array or a tensor, as it is written to",
         "root is -1, expected a rank from 0 to 0", "root is 1, expected a rank from 0 to 0", "to is 'a', expected a rank from 0 to 0",
         "colour is 'red', expected a whole number", "transport is 'udp', expected one of auto, tcp, shm",
-        "option 'optimizer' is <class 'dict'>, expected a text or a path",
+        "option 'optimizer' is <class 'dict'>, expected a text of docs/rules.md or an object of paddlert.optim",
         f"option 'size' is -3, expected a whole number from 0 to {2**64 - 1}", "option 'name' is 7, expected a text or a path",
         "a Group belongs to this process, and cannot be copied or pickled", "a Job belongs to this process, and cannot be copied or pickled",
         "job is '127.0.0.1:1', expected a paddlert.Job", "endpoints is '127.0.0.1:1', expected a list of texts",
@@ -999,7 +999,7 @@ with paddlert.Client(paddlert.Job(worker=0), [paddlert.Dense("w", 3)]) as c:
     kinds = [line.split()[0] for line in out.splitlines()]
     assert kinds == ["NotFound", "Invalid", "Invalid", "ValueError", "TypeError", "TypeError", "ValueError", "Timeout", "KeyError",
                      "ValueError", "Invalid"], out
-    assert "there is no option 'storag' of a table, expected one of admit, " in out, out
+    assert "there is no option 'storag' of a sparse table, expected one of admit, " in out, out
     assert "trainer 0 pushed NaN or Inf" in out and "expected a contiguous array of float32 (3,)" in out, out
 
 
@@ -1634,3 +1634,89 @@ def test_a_library_that_is_there_and_cannot_be_loaded_has_no_stand_in(package, t
         done = subprocess.run([sys.executable, "-c", "import paddlert"], env=environment, capture_output=True, text=True)
         assert done.returncode == 1
         assert "libpaddlert.so.1 cannot be loaded: " in done.stderr and str(library) in done.stderr
+
+
+def test_rules_are_objects_and_texts(python):
+    """An object is the text that C reads; it is refused where it is made, and a framework's has its counterpart named."""
+    out, = finish(python("""
+import copy, pickle
+from paddlert import admit, evict, init, optim, schedule
+def tell(f, *a, **k):
+    try:
+        print("no:", f(*a, **k))
+    except (TypeError, AttributeError, RuntimeError) as e:
+        print(e)
+for o in (optim.Adagrad(lr=0.05), optim.SGD(), optim.Adam(beta1=0.8, l2=1e-4), init.Uniform(-0.01, 0.01), init.Xavier(uniform=False),
+          schedule.Cosine(steps=10000, warmup=500), schedule.Piecewise([100, 200], [1, 0.1, 0.01]), evict.LFU(10**6), evict.TTL(steps=7),
+          admit.Count(3)):
+    assert copy.deepcopy(o) == o == pickle.loads(pickle.dumps(o)) and hash(o) == hash(copy.copy(o)) and eval(repr(o), {"paddlert": paddlert}) == o
+    print(o)
+assert optim.SGD(0.5) != optim.SGD(0.25) != optim.Sum(0.25) and schedule.Step(steps=2, gamma=0.5).rate(1, 5) == 0.25
+class Adam:                                               # as torch.optim.Adam is
+    def __init__(self):
+        self.defaults = {"lr": 0.5, "betas": (0.5, 0.25), "eps": 1e-3, "weight_decay": 0}
+Adam.__module__ = "torch.optim.adam"
+Adam.__repr__ = lambda self: "theirs"
+for given in (Adam(), Adam, optim.Adam, 3):
+    tell(paddlert.Sparse, "e", 2, given)
+tell(paddlert.Sparse, "e", 2, init=optim.SGD())
+tell(optim.Adagrad, lr=-1)
+tell(optim.Adagrad, lr="1")
+tell(schedule.Piecewise, [1, 2], [1])
+tell(setattr, optim.SGD(), "lr", 1)
+tell(paddlert.Dense, "w", 2, evict="lfu:capacity=1")
+table = paddlert.Sparse("e", 2, optim.SGD(1), init.Constant(3), evict=evict.LFU(9), schedule=schedule.Constant())
+with paddlert.Server() as s, paddlert.Client(s.job(), [table], transport="grpc") as c:
+    c.push("e", [1], [[1, 2]])
+    c.flush()
+    print(c.pull("e", [1, 2]).tolist(), c.rate("e")["lr"])
+"""))
+    assert out.splitlines() == [
+        "adagrad:lr=0.05", "sgd", "adam:beta1=0.8,l2=0.0001", "uniform:min=-0.01,max=0.01", "xavier:uniform=0", "cosine:steps=10000,warmup=500",
+        "piecewise:at=100:200,values=1:0.1:0.01", "lfu:capacity=1e+06", "ttl:steps=7", "count:n=3",
+        "option 'optimizer' is theirs, expected paddlert.optim.Adam(lr=0.5, epsilon=0.001, beta1=0.5, beta2=0.25), as the servers apply it",
+        "option 'optimizer' is <class 'torch.optim.adam.Adam'>, expected paddlert.optim.Adam(...), as the servers apply it",
+        "option 'optimizer' is <class 'paddlert.optim.Adam'>, expected an object: paddlert.optim.Adam(...)",
+        "option 'optimizer' is 3, expected a text of docs/rules.md or an object of paddlert.optim",
+        "option 'init' is paddlert.optim.SGD(), expected a text of docs/rules.md or an object of paddlert.init",
+        "adagrad: lr is -1, expected 0 to 1e+30", "lr of Adagrad is '1', expected a number",
+        'schedule "piecewise": 1 values for 2 steps of at, expected 3', "lr of a SGD cannot be changed, expected a new one",
+        "there is no option 'evict' of a dense table, expected one of mode, optimizer, schedule, wire", "[[2.0, 1.0], [3.0, 3.0]] 1.0"], out
+
+
+def test_every_option_is_in_signature_and_docstring(python):
+    """So that editors complete it, and mypy sees one that is misspelt."""
+    out, = finish(python("""
+import ctypes, inspect
+from paddlert import _abi, _lib, fleet
+for call, struct, own in ((paddlert.Client.__init__, _abi.rt_client_options, set()), (paddlert.Job.serve, _abi.rt_server_options, set()),
+                          (paddlert.Server.__init__, _abi.rt_server_options, {"handle_signals"}),
+                          (paddlert.Sparse.__init__, _abi.rt_table_spec, {"kind", "size"}),
+                          (paddlert.Dense.__init__, _abi.rt_table_spec, {"kind", "dim", "init", "seed", "storage", "admit", "evict"}),
+                          (fleet.run_server, _abi.rt_server_options, {"handle_signals"}), (fleet.init_worker, _abi.rt_client_options, {"mode"})):
+    named = inspect.signature(call).parameters
+    assert not any(p.kind is p.VAR_KEYWORD for p in named.values())
+    fields = {_lib._option_name(f[0]) for f in struct._fields_} - {"_spare"} - own
+    assert fields <= named.keys(), (call, fields - named.keys())
+    more = [n for n, p in named.items() if p.kind is p.KEYWORD_ONLY and n in fields - {"mode", "handle_signals"}]
+    assert all(f"\\n{n}: " in f"\\n{call.__doc__}" for n in more), (call, more)
+print("all")
+"""))
+    assert out == "all\n"
+
+
+def test_mypy_sees_wrong_options(package, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("""import paddlert
+job = paddlert.Job()
+tables = [paddlert.Dense("w", 3, paddlert.optim.Adam(lr=0.1), wire="bf16"), paddlert.Sparse("e", 2, evict=paddlert.evict.LFU(9))]
+paddlert.Client(job, tables, k_steps=20, start_timeout=1.5, transport="grpc")
+paddlert.Client(job, tables, k_step=20)
+paddlert.Client(job, tables, mode="sink")
+paddlert.Sparse("e", 2, init=paddlert.optim.SGD())
+paddlert.optim.Adagrad(rho=1)
+job.serve(lease="10")
+""")
+    r = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path / "cache", program], cwd=tmp_path,
+                       env={**os.environ, "MYPYPATH": str(package)}, capture_output=True, text=True)
+    assert [int(line.split(":")[1]) for line in r.stdout.splitlines() if ": error:" in line] == [5, 6, 7, 8, 9], r.stdout + r.stderr
