@@ -906,7 +906,10 @@ struct rt_reducer_options {
                                  gradient_merge, k_steps); 1 */
     bool merge_sum;           /* the sum of the k steps, not their mean */
     const struct rt_dgc *dgc; /* copied; NULL: off */
-    uint64_t spare[4];
+    bool error_feedback;      /* with a wire of f16 or bf16: what rounding took from this rank's
+                                 gradient is added to its next one (Karimireddy et al. 2019,
+                                 arXiv:1901.09847) */
+    uint64_t spare[3];
 };
 
 /* One thread at a time.  Between a step's first ready and its wait, other calls on the group share
@@ -961,8 +964,8 @@ CO_MUST_CHECK int rt_all_finite(
 /* Moves the reducer to a new group, after rt_group_shrink for example; the old group need not work
  * but must still be open.  Collective over g; new ranks call rt_reducer_open instead.  A step in
  * progress begins again from its first gradient.  Local state stays: dgc's u and v (without the
- * entries that were in flight), and merged steps where all ranks have the same number.  CO_INVALID:
- * from a GPU to main memory or back. */
+ * entries that were in flight), and merged steps where all ranks have the same number, what
+ * error_feedback keeps.  CO_INVALID: from a GPU to main memory or back. */
 CO_MUST_CHECK int rt_reducer_rebuild(struct rt_reducer *r, struct rt_group *g, struct co_err *err);
 
 /* Floats that are the same on all ranks, like parameters: in main memory, or on all ranks in a

@@ -69,6 +69,7 @@ struct dp_bucket {
     uint16_t *halves; /* [n]: f16 or bf16, as sent; the group's or, with a GPU, owned; NULL:
                        * f32 is sent */
     float *sums;      /* owned [n], of merged steps; NULL: steps are not merged */
+    float *lost;      /* owned [n]: what rounding to halves took; NULL: it is not fed back */
     float *u, *v;     /* owned [n]; sparse */
     size_t k;         /* pairs that each rank sends in this step */
     struct dp_pair *pairs; /* owned [P][k]; sparse */
@@ -96,6 +97,7 @@ struct rt_reducer {
     uint32_t merge_steps, merged; /* merged: how many steps are in the sums */
     float merge_factor;
     enum rt_dtype wire;
+    bool error_feedback;
     bool dgc_on;
     struct rt_dgc dgc;          /* sparsity owned */
     uint64_t step;              /* reductions made */

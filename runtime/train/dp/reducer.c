@@ -34,6 +34,7 @@ static int take_options(
             o->wire < RT_DTYPES ? rt_dtype_name(o->wire) : "?");
     }
     r->wire = o->wire;
+    r->error_feedback = o->error_feedback;
     r->merge_steps = o->merge_steps ? o->merge_steps : 1;
     r->merge_factor = o->merge_sum ? 1.0F : 1.0F / (float)r->merge_steps;
     r->dgc_on = o->dgc;
@@ -151,6 +152,9 @@ static int bucket_open(const struct rt_reducer *r, struct dp_bucket *b, struct c
     if (r->gpu && (merges || halves || b->sparse)) {
         CO_TRY(own_floats(b->n, &b->mirror, err));
     }
+    if (halves && r->error_feedback) {
+        CO_TRY(own_floats(b->n, &b->lost, err));
+    }
     if (halves) {
         CO_TRY(r->gpu ? own_halves(b->n, &b->halves, err) : own_floats(b->n, &b->values, err));
     }
@@ -199,6 +203,7 @@ static void bucket_done(const struct rt_reducer *r, struct dp_bucket *b) {
     free(b->halves);
     free(b->mirror);
     free(b->sums);
+    free(b->lost);
     free(b->u);
     free(b->v);
 }
@@ -249,6 +254,7 @@ static uint64_t hash_of(const struct rt_reducer *r) {
     }
     h = hash_more(hash_more(h, r->wire), r->merge_steps);
     h = hash_more(hash_more(h, float_bits(r->merge_factor)), r->dgc_on);
+    h = hash_more(h, r->error_feedback);
     h = hash_more(hash_more(h, r->dgc.rampup_begin_step), r->dgc.rampup_step);
     for (size_t i = 0; i < r->dgc.n_sparsity; i++) {
         h = hash_more(h, float_bits(r->dgc.sparsity[i]));

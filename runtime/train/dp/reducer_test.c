@@ -571,9 +571,69 @@ static void what_the_library_gathers_is_named(void **state) {
     assert_int_equal(bad, 0);
 }
 
+/* What 8 bits of bf16 do not hold of 1 + 2^-10 is all that a sum of 64 steps lacks without it.
+ */
+static int feeds_back(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    (void)w;
+    (void)rank;
+    struct rt_gradient list[] = {{.n = 40}, {.n = 3}};
+    CO_CLEANUP(rt_reducer_closep) struct rt_reducer *r = NULL;
+    CO_TRY(rt_reducer_open(g, list, 2, &way->options, &r, err));
+    double sum = 0;
+    for (int step = 0; step < 64; step++) {
+        for (size_t i = 0; i < 2; i++) {
+            for (size_t at = 0; at < list[i].n; at++) {
+                rt_reducer_values(r, i)[at] = 1 + 0x1p-10F;
+            }
+        }
+        CO_TRY(rt_reducer_run(r, NULL, err));
+        sum += (double)rt_reducer_values(r, 1)[2];
+    }
+    double want = way->options.error_feedback ? 64 + 64 * 0x1p-10 : 64;
+    return fabs(sum - want) <= 0x1p-8
+               ? 0
+               : co_err_set(err, CO_INTERNAL, "the sum is %g, not %g", sum, want);
+}
+
+static void what_rounding_took_is_sent_later(void **state) {
+    (void)state;
+    static const struct way rounded[] = {
+        {.options = {.wire = RT_BF16, .error_feedback = true}},
+        {.options = {.wire = RT_BF16}},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rounded); i++) {
+        way = &rounded[i];
+        struct coll_world w = {.n = 2};
+        assert_int_equal(world_run(&w, feeds_back), 0);
+    }
+}
+
+static void an_overflow_is_not_fed_back(void **state) {
+    (void)state;
+    struct co_err err = {0};
+    struct rt_group *g = NULL;
+    struct rt_reducer *r = NULL;
+    struct rt_reducer_options o = {.wire = RT_F16, .error_feedback = true};
+    static const char *const endpoints[] = {"127.0.0.1:6170"};
+    struct rt_group_options alone = {.endpoints = endpoints, .size = 1};
+    assert_int_equal(rt_group_open(NULL, &alone, &g, &err), 0);
+    assert_int_equal(rt_reducer_open(g, &(struct rt_gradient){.n = 2}, 1, &o, &r, &err), 0);
+    static const float given[] = {1e6F, NAN, 3};
+    for (size_t i = 0; i < CO_ARRAY_LEN(given); i++) {
+        rt_reducer_values(r, 0)[0] = rt_reducer_values(r, 0)[1] = given[i];
+        assert_int_equal(rt_reducer_run(r, NULL, &err), 0);
+        assert_int_equal(rt_reducer_finite(r), given[i] < 1e6F);
+    }
+    assert_float_equal(rt_reducer_values(r, 0)[1], 3, 0);
+    rt_reducer_close(r);
+    rt_group_close(g);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(averages_are_those_of_a_serial_sum),
+        cmocka_unit_test(what_rounding_took_is_sent_later),
+        cmocka_unit_test(an_overflow_is_not_fed_back),
         cmocka_unit_test(the_same_gradients_give_the_same_bits),
         cmocka_unit_test(parameter_lists_that_differ_between_ranks_are_refused),
         cmocka_unit_test(wrong_arguments_are_refused),

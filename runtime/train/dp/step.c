@@ -1,5 +1,6 @@
 /* A training step: gradients become ready, buckets start in order, and at the end the caller's
  * gradients are averages.  All ranks start buckets in the same order, as collective calls need. */
+#include <math.h>
 #include <string.h>
 
 #include "common/mem.h"
@@ -85,6 +86,24 @@ static int take_none(struct rt_reducer *r, const struct dp_slot *s, struct co_er
     return 0;
 }
 
+/* Rounds the bucket for sending.  What rounding takes is added to the next step's gradients; an
+ * overflow, whose step the caller skips, leaves nothing behind. */
+static void round_bucket(const struct rt_reducer *r, struct dp_bucket *b) {
+    enum co_half half = coll_half(r->wire);
+    float *values = dp_bucket_host(b);
+    if (!b->lost) {
+        co_half_narrow(half, b->halves, values, b->n);
+        return;
+    }
+    add(values, b->lost, b->n);
+    co_half_narrow(half, b->halves, values, b->n);
+    co_half_widen(half, b->lost, b->halves, b->n);
+    for (size_t i = 0; i < b->n; i++) {
+        float lost = values[i] - b->lost[i];
+        b->lost[i] = isfinite(lost) ? lost : 0;
+    }
+}
+
 static int bucket_start(struct rt_reducer *r, struct dp_bucket *b, struct co_err *err) {
     struct rt_coll c = {.kind = RT_ALL_REDUCE, .op = RT_AVG, .n = b->n};
     b->compressed = dp_dgc_due(r, b);
@@ -97,7 +116,7 @@ static int bucket_start(struct rt_reducer *r, struct dp_bucket *b, struct co_err
             .out = b->pairs,
             .n = b->k * sizeof(*b->pairs) / sizeof(int32_t)};
     } else if (b->halves) {
-        co_half_narrow(coll_half(r->wire), b->halves, dp_bucket_host(b), b->n);
+        round_bucket(r, b);
         c.dtype = r->wire;
         c.in = c.out = b->halves;
     } else {
