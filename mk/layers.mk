@@ -12,7 +12,7 @@ LAYERS := $(shell awk -F'|' '/^## /{on = $$0 == "## Layers"} \
 UNITS  := $(foreach l,$(LAYERS),$(firstword $(subst |, ,$(l))))
 $(foreach l,$(LAYERS),$(eval may_$(firstword $(subst |, ,$(l))) := $(wordlist 2,99,$(subst |, ,$(l)))))
 # The library's header stands for the folders that implement it.
-may_runtime/rt.h := runtime/train/ps/client runtime/train/coll runtime/train/dp runtime/train/help
+may_runtime/rt.h := runtime/train/ps/client runtime/train/coll runtime/train/dp runtime/train/help runtime/train/data
 closed = $(if $(2),$(call closed,$(1) $(2),$(filter-out $(1) $(2),$(sort $(foreach u,$(2),$(may_$(u)))))),$(1))
 $(foreach u,$(UNITS),$(eval uses_$(u) := $(filter-out $(u) runtime/rt.h,$(call closed,,$(u)))))
 

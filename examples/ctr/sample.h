@@ -4,8 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "examples/data/tally.h"
-#include "examples/data/text.h"
+#include "runtime/train/data/tally.h"
+#include "runtime/train/data/text.h"
 
 enum { CTR_NUMBERS = 13, CTR_SLOTS = 26 };
 

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "common/err.h"
-#include "examples/data/text.h"
 #include "runtime/rt.h"
+#include "runtime/train/data/text.h"
 
 /* dir/name, or, where only that is there, the same packed by gzip under its usual name.  The caller
  * frees it. */

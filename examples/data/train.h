@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-#include "examples/data/tally.h"
 #include "runtime/rt.h"
+#include "runtime/train/data/tally.h"
 
 /* --local: removes from the environment what says who takes part in a job, so that rt_init finds
  * none.  What says how to train stays: where checkpoints go, TensorBoard's files, deadlines. */

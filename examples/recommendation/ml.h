@@ -14,8 +14,8 @@
 
 #include "common/err.h"
 #include "common/mem.h"
-#include "examples/data/text.h"
 #include "runtime/rt.h"
+#include "runtime/train/data/text.h"
 
 enum { RC_ID_MAX = 1 << 24, RC_WORDS_MAX = 32, RC_GENRES_MAX = 32 };
 

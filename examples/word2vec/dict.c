@@ -8,7 +8,7 @@
 
 #include "common/map.h"
 #include "common/source.h"
-#include "examples/data/text.h"
+#include "runtime/train/data/text.h"
 
 enum { READ_SIZE = 1 << 16 };
 

@@ -1,5 +1,5 @@
 /* Counts and describes lines that cannot be used. */
-#include "examples/data/tally.h"
+#include "runtime/train/data/tally.h"
 
 #include <inttypes.h>
 #include <stdbool.h>

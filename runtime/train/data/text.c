@@ -1,5 +1,5 @@
 /* Parses fields of lines. */
-#include "examples/data/text.h"
+#include "runtime/train/data/text.h"
 
 #include <string.h>
 #include <strings.h>
