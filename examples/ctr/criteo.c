@@ -4,33 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* The smallest value and the range of each number, as the authors of the model fixed them. */
-static const float minimum[CTR_NUMBERS] = {0, -3};
-static const float range[CTR_NUMBERS] = {
-    20, 603, 100, 50, 64000, 500, 100, 50, 500, 10, 10, 10, 50};
-
-static uint64_t hash_fnv1a(uint64_t hash, const char *bytes, size_t len) {
-    for (size_t i = 0; i < len; i++) {
-        hash = (hash ^ (uint8_t)bytes[i]) * 0x100000001b3U;
-    }
-    return hash;
-}
-
-uint64_t ctr_criteo_id(unsigned column, const char *value, size_t len, uint64_t vocabulary) {
-    char digits[4];
-    size_t n = 0;
-
-    do {
-        digits[sizeof(digits) - ++n] = (char)('0' + (char)(column % 10U));
-        column /= 10U;
-    } while (column && n < sizeof(digits));
-    uint64_t hash = hash_fnv1a(0xcbf29ce484222325U, digits + sizeof(digits) - n, n);
-    return hash_fnv1a(hash, value, len) % vocabulary;
-}
-
-float ctr_criteo_scale(size_t i, double x) {
-    return (float)((x - (double)minimum[i]) / (double)range[i]);
-}
+#include "runtime/train/data/feature.h"
 
 /* A field that is wrong, in the column of a line without label, too. */
 static int bad_field(struct da_why *why, const char *kind, size_t column, struct da_text field,
@@ -67,7 +41,7 @@ static int field_take(
 
     if (i >= CTR_CRITEO_CATEGORY) {
         s->ids[i - CTR_CRITEO_CATEGORY] =
-            ctr_criteo_id((unsigned)i, field.at, field.len, s->vocabulary);
+            da_feature_id((unsigned)i, field.at, field.len, s->vocabulary);
         return 0;
     }
     field = da_trim(field);
@@ -80,7 +54,7 @@ static int field_take(
     if (!missing && !da_number(field, &x)) {
         return bad_field(why, "number", column, field, DA_NUMBER_EXPECTED);
     }
-    s->dense[i - 1] = missing ? 0.0F : ctr_criteo_scale(i - 1, x);
+    s->dense[i - 1] = missing ? 0.0F : da_feature_scale(i - 1, x);
     return 0;
 }
 

@@ -16,6 +16,7 @@
 #include "examples/ctr/format.h"
 #include "examples/ctr/gen.h"
 #include "examples/ctr/slots.h"
+#include "runtime/train/data/feature.h"
 
 #define NUMBERS "\t1\t2\t3\t4\t5\t6\t7\t8\t9\t10\t11\t12\t13"
 #define NAMES "\ta\tb\tc\td\te\tf\tg\th\ti\tj\tk\tl\tm\tn\to\tp\tq\tr\ts\tt\tu\tv\tw\tx\ty\tz"
@@ -62,7 +63,7 @@ static void a_whole_line(void **state) {
     for (size_t i = 0; i < CTR_SLOTS; i++) {
         char name = (char)('a' + (char)i);
 
-        assert_int_equal(p.ids[i], ctr_criteo_id((unsigned)(14 + i), &name, 1, 1000001));
+        assert_int_equal(p.ids[i], da_feature_id((unsigned)(14 + i), &name, 1, 1000001));
     }
 }
 
@@ -84,7 +85,7 @@ static void ids_are_fixed(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         assert_int_equal(
-            ctr_criteo_id(rows[i].column, rows[i].value, strlen(rows[i].value), 1000001),
+            da_feature_id(rows[i].column, rows[i].value, strlen(rows[i].value), 1000001),
             rows[i].id);
     }
 }
@@ -99,7 +100,7 @@ static void empty_features(void **state) {
     for (size_t i = 0; i < CTR_NUMBERS; i++) {
         assert_true(p.dense[i] == 0.0F);
     }
-    assert_int_equal(p.ids[0], ctr_criteo_id(14, "", 0, 1000001));
+    assert_int_equal(p.ids[0], da_feature_id(14, "", 0, 1000001));
     assert_int_not_equal(p.ids[0], p.ids[1]);
 }
 
@@ -206,7 +207,7 @@ static void ids_spread_evenly(void **state) {
     for (unsigned i = 0; i < VALUES; i++) {
         char value[16];
         int n = snprintf(value, sizeof(value), "%08x", i);
-        uint64_t id = ctr_criteo_id(14 + i % 26, value, (size_t)n, 1000001);
+        uint64_t id = da_feature_id(14 + i % 26, value, (size_t)n, 1000001);
 
         assert_true(id < 1000001);
         bins[id / ((1000001 + BINS - 1) / BINS)]++;
@@ -397,7 +398,7 @@ static void csv_columns_may_have_any_names(void **state) {
         assert_string_equal(p.reason, rows[i].reason ? rows[i].reason : "");
         if (i == 0) {
             assert_true(p.label == 1.0F && p.dense[0] == -2.5F);
-            assert_int_equal(p.ids[0], ctr_criteo_id(14, "Paris, \"1er\"", 12, 1000001));
+            assert_int_equal(p.ids[0], da_feature_id(14, "Paris, \"1er\"", 12, 1000001));
         }
         assert_true(i != 5 || (p.label == -1.0F && p.dense[0] == 0.0F));
         assert_true(i != 6 || isnan(p.label));
@@ -425,7 +426,7 @@ static void csv_is_cut_where_its_header_is(void **state) {
         assert_non_null(csv);
         assert_int_equal(parse_as("csv", csv, rows[i].line, strlen(rows[i].line), NULL, &p), 0);
         assert_true(p.label == 1.0F && p.dense[0] == 7.0F);
-        assert_int_equal(p.ids[0], ctr_criteo_id(14, "x", 1, 1000001));
+        assert_int_equal(p.ids[0], da_feature_id(14, "x", 1, 1000001));
         ctr_csv_free(csv);
     }
 }

@@ -9,8 +9,8 @@
 
 #include "common/near.h"
 #include "examples/ctr/criteo.h"
-
-static const char between_any[] = ",;\t|";
+#include "runtime/train/data/cutter.h"
+#include "runtime/train/data/feature.h"
 
 enum { WANTED_MAX = 1 + CTR_NUMBERS + CTR_SLOTS, NONE = 255, NEAR_MAX = 64 };
 
@@ -91,82 +91,7 @@ int ctr_csv_new(const struct ctr_columns *columns, struct ctr_csv **ret_csv, str
     return rc;
 }
 
-/* ---- fields --------------------------------------------------------------------------------- */
-
-/* A line that is cut into fields. */
-struct cutter {
-    struct da_text rest;
-    char between;
-    char *scratch; /* room for the texts of fields in quotes: as long as the line */
-    bool more;     /* another field follows */
-};
-
-/* The text between quotes, where two stand for one.  Returns NULL, or what is wrong. */
-static const char *quoted_next(struct cutter *c, struct da_text *ret) {
-    const char *at = c->rest.at + 1, *end = c->rest.at + c->rest.len;
-
-    *ret = (struct da_text){c->scratch, 0};
-    for (; at < end && (*at != '"' || (at + 1 < end && at[1] == '"')); at++) {
-        at += *at == '"';
-        *c->scratch++ = *at;
-        ret->len++;
-    }
-    if (at == end) {
-        return "a quote is not closed";
-    }
-    for (at++; at < end && *at == ' ';) {
-        at++;
-    }
-    c->rest = (struct da_text){at, (size_t)(end - at)};
-    return at == end || *at == c->between ? NULL : "something follows a closing quote";
-}
-
-/* Returns NULL, or what is wrong. */
-static const char *field_next(struct cutter *c, struct da_text *ret) {
-    while (c->rest.len > 0 && c->rest.at[0] == ' ') {
-        c->rest.at++;
-        c->rest.len--;
-    }
-    if (c->rest.len > 0 && c->rest.at[0] == '"') {
-        const char *wrong = quoted_next(c, ret);
-
-        if (wrong) {
-            return wrong;
-        }
-    } else {
-        const char *end = memchr(c->rest.at, c->between, c->rest.len);
-        size_t len = end ? (size_t)(end - c->rest.at) : c->rest.len;
-
-        *ret = da_trim((struct da_text){c->rest.at, len});
-        c->rest.at += len;
-        c->rest.len -= len;
-    }
-    c->more = c->rest.len > 0;
-    c->rest.at += c->more;
-    c->rest.len -= c->more;
-    return NULL;
-}
-
 /* ---- the header ----------------------------------------------------------------------------- */
-
-/* What the columns are between: that of these which the header has most, names in quotes apart. */
-static char between_find(struct da_text line) {
-    size_t most = 0;
-    char best = ',';
-
-    for (const char *c = between_any; *c; c++) {
-        bool quoted = false;
-        size_t n = 0;
-
-        for (size_t i = 0; i < line.len; i++) {
-            quoted ^= line.at[i] == '"';
-            n += line.at[i] == *c && !quoted;
-        }
-        best = n > most ? *c : best;
-        most = n > most ? n : most;
-    }
-    return best;
-}
 
 static uint8_t wanted_find(const struct ctr_csv *c, struct da_text name) {
     for (size_t i = 0; i < WANTED_MAX; i++) {
@@ -181,12 +106,12 @@ static uint8_t wanted_find(const struct ctr_csv *c, struct da_text name) {
 static void near_find(
     struct da_text line, char between, const char *missing, char ret_text[NEAR_MAX]) {
     CO_AUTOFREE char *scratch = co_xmalloc(line.len + 1);
-    struct cutter cut = {.rest = line, .between = between, .scratch = scratch, .more = true};
+    struct da_cutter cut = {.rest = line, .between = between, .scratch = scratch, .more = true};
     struct co_near near = co_near_begin(missing, strlen(missing));
     struct da_text name;
 
     ret_text[0] = '\0';
-    while (cut.more && !field_next(&cut, &name)) {
+    while (cut.more && !da_cutter_next(&cut, &name)) {
         CO_AUTOFREE char *text = co_xstrndup(name.at, name.len);
 
         if (co_near_try(&near, text)) {
@@ -214,15 +139,15 @@ static int columns_check(const struct ctr_csv *c, const char *where, struct da_t
 int ctr_csv_header(struct ctr_csv *c, const char *where, struct da_text line, bool needs_label,
     struct co_err *err) {
     CO_AUTOFREE char *scratch = co_xmalloc(line.len + 1);
-    struct cutter cut = {
-        .rest = line, .between = between_find(line), .scratch = scratch, .more = true};
+    struct da_cutter cut = {
+        .rest = line, .between = da_cutter_between(line), .scratch = scratch, .more = true};
 
     free(c->wanted);
     c->wanted = co_xcalloc(line.len + 1, sizeof(*c->wanted));
     c->between[0] = cut.between;
     for (c->columns = 0; cut.more; c->columns++) {
         struct da_text name;
-        const char *wrong = field_next(&cut, &name);
+        const char *wrong = da_cutter_next(&cut, &name);
 
         if (wrong) {
             return co_err_set(err, CO_INVALID, "%s: column %zu: %s", where, c->columns + 1, wrong);
@@ -238,7 +163,7 @@ int ctr_csv_header(struct ctr_csv *c, const char *where, struct da_text line, bo
 }
 
 const char *ctr_csv_between(const struct ctr_csv *c) {
-    return c ? c->between : between_any;
+    return c ? c->between : da_cutter_any;
 }
 
 bool ctr_csv_labelled(const struct ctr_csv *c) {
@@ -258,7 +183,7 @@ static int field_take(const struct ctr_csv *c, size_t column, struct da_text fie
     }
     if (i >= CTR_CRITEO_CATEGORY) {
         s->ids[i - CTR_CRITEO_CATEGORY] =
-            ctr_criteo_id((unsigned)i, field.at, field.len, s->vocabulary);
+            da_feature_id((unsigned)i, field.at, field.len, s->vocabulary);
         return 0;
     }
     field = da_trim(field);
@@ -271,7 +196,7 @@ static int field_take(const struct ctr_csv *c, size_t column, struct da_text fie
             da_quote(field, text), i == 0 ? DA_LABEL_EXPECTED : DA_NUMBER_EXPECTED);
     }
     if (i > 0) {
-        s->dense[i - 1] = c->scaled ? ctr_criteo_scale(i - 1, x) : (float)x;
+        s->dense[i - 1] = c->scaled ? da_feature_scale(i - 1, x) : (float)x;
     }
     return 0;
 }
@@ -279,18 +204,19 @@ static int field_take(const struct ctr_csv *c, size_t column, struct da_text fie
 int ctr_csv_parse(
     const struct ctr_csv *c, struct da_text line, struct ctr_sample *s, struct da_why *why) {
     CO_AUTOFREE char *scratch = memchr(line.at, '"', line.len) ? co_xmalloc(line.len) : NULL;
-    struct cutter cut = {.rest = line, .between = c->between[0], .scratch = scratch, .more = true};
+    struct da_cutter cut = {
+        .rest = line, .between = c->between[0], .scratch = scratch, .more = true};
     size_t column = 0;
 
     memset(s->dense, 0, CTR_NUMBERS * sizeof(*s->dense));
     for (size_t i = 0; i < CTR_SLOTS; i++) {
-        s->ids[i] = ctr_criteo_id((unsigned)(CTR_CRITEO_CATEGORY + i), "", 0, s->vocabulary);
+        s->ids[i] = da_feature_id((unsigned)(CTR_CRITEO_CATEGORY + i), "", 0, s->vocabulary);
     }
     s->label = NAN;
     for (; cut.more; column++) {
         struct da_text field;
 
-        const char *wrong = field_next(&cut, &field);
+        const char *wrong = da_cutter_next(&cut, &field);
 
         if (wrong) {
             return da_why_set(why, "quotes", "column %zu: %s", column + 1, wrong);
