@@ -1183,10 +1183,10 @@ enum { RT_LINE_MAX = 64 << 10 };
 
 struct rt_input; /* one thread */
 
-/* path: a file; a directory, whose files are read, and those in its folders, without those that
- * begin with "." or "_"; or a file *.list that names files or directories, one a line, relative
- * ones beside it.  Files are text, as it is or packed by gzip (their first bytes say which), or
- * pipes, which can be read once.  share NULL: all of it.
+/* path: a file; a pattern of names with *, ? or [...]; a directory, whose files are read, and those
+ * in its folders, without those that begin with "." or "_"; or a file *.list that names files or
+ * directories, one a line, relative ones beside it.  Files are text, as it is or packed by gzip
+ * (their first bytes say which), or pipes, which can be read once.  share NULL: all of it.
  * CO_NOTFOUND: nothing there; CO_INVALID: worker and workers, or a name without a number
  * (RT_SHARE_SUFFIX).  A worker may get no file at all (RT_SHARE_SUFFIX). */
 CO_MUST_CHECK int rt_input_open(const char *path, const struct rt_share *share,
@@ -1219,6 +1219,139 @@ const char *rt_input_describe(const struct rt_input *l);
 void rt_input_tell(const struct rt_input *l, struct rt_position *ret);
 CO_MUST_CHECK int rt_input_seek(
     struct rt_input *l, const struct rt_position *at, struct co_err *err);
+
+/* ---- batches of samples ----
+ *
+ *     struct rt_data_options o = {.paths = paths, .n_paths = 1, .format = RT_DATA_CRITEO,
+ *         .batch = 512, .share = {.worker = rt_worker_index(job), .workers = rt_worker_num(job)}};
+ *     rt_data_open(&o, &d, &err)
+ *     while (rt_data_next(d, -1, &b, &err) == 0 && b) { ... b->ids, b->dense, b->labels ...
+ *         rt_data_batch_free(b); }
+ *     rt_data_close(d)
+ *
+ * One thread reads lines ahead, others parse them.  A sample has labels, dense numbers, and for
+ * each of its slots ids, of which each may be any of 64 bits. */
+enum rt_data_format {
+    RT_DATA_UNSET,
+    /* "name:value" words with blanks between, in any order; a name may occur again. */
+    RT_DATA_SLOTS,
+    /* label, 13 integers, 26 categories, tabs between; without a label, one column less. Categories
+     * are hashed, integers scaled (runtime/train/data/feature.h). */
+    RT_DATA_CRITEO,
+    /* A header names columns; quotes as in rt_input_quotes.  CSV: commas, semicolons, tabs or bars
+     * between them, whichever the header has. */
+    RT_DATA_CSV,
+    RT_DATA_TSV,
+    /* Paddle's MultiSlotDataFeed: for each field, in their order, a count and so many values. */
+    RT_DATA_MULTISLOT,
+    RT_DATA_FORMATS,
+};
+
+enum rt_data_kind {
+    RT_DATA_LABEL, /* numbers, or true and false */
+    RT_DATA_DENSE, /* numbers; a missing one is 0 */
+    RT_DATA_IDS,   /* a slot */
+    RT_DATA_KINDS,
+};
+
+/* A field of a sample: a name of RT_DATA_SLOTS, a column of CSV. */
+struct rt_data_field {
+    const char *name;
+    enum rt_data_kind kind;
+    uint32_t n; /* numbers in it, 0: 1; more than 1 not in columns; of a slot, 0 */
+    uint64_t spare[2];
+};
+
+/* What is 0 has the default. */
+struct rt_data_options {
+    const char *const *paths; /* [n_paths] as rt_input_open's */
+    size_t n_paths;
+    enum rt_data_format format;
+    const struct rt_data_field *fields; /* [n_fields]; of RT_DATA_CRITEO, none */
+    size_t n_fields;
+    /* CSV and TSV without headers: the names of all columns; NULL: files have headers. */
+    const char *const *columns; /* [n_columns] */
+    size_t n_columns;
+    struct rt_share share; /* zeroed: all */
+    uint32_t batch;        /* samples; 0: 1 */
+    /* 0: slots have any number of ids (struct rt_data_batch).  Otherwise at most this many, and a
+     * line with more cannot be used; what is missing is `fill`. */
+    uint32_t pad;
+    uint64_t fill;
+    uint64_t vocabulary; /* ids are taken modulo this; 0: they are not */
+    bool whole;          /* CSV, TSV: ids are whole numbers below 2^64, not texts to be hashed */
+    bool raw;            /* Criteo: integers are not scaled */
+    bool unlabelled;     /* a line may lack its label, which is NaN then */
+    bool drop_last;      /* at the end of a pass, samples that do not fill a batch */
+    uint64_t passes;     /* 0: 1; UINT64_MAX: no end */
+    /* Samples that are shuffled among each other; 0, 1: none.  Each run of so many samples is put
+     * in an order that follows from seed, pass and run.  Two runs are in memory. */
+    uint32_t shuffle;
+    uint64_t seed;
+    uint32_t threads; /* that parse; 0: by the processors, up to 4 */
+    uint32_t ahead;   /* batches that are read ahead; 0: 8 */
+    uint64_t bad_max; /* the error comes with this many bad lines in a pass; 0: no number of them */
+    uint64_t spare[10];
+};
+
+struct rt_data; /* one thread at a time */
+
+/* Arrays belong to the batch. */
+struct rt_data_batch {
+    size_t n;            /* samples */
+    const float *labels; /* [n][labels] */
+    const float *dense;  /* [n][dense] */
+    /* pad: [n][slots][pad].  Otherwise [n_ids]: those of slot 0 of all samples, then of slot 1. */
+    const uint64_t *ids;
+    size_t n_ids;
+    const int64_t *offsets; /* [slots][n + 1] within the slot, from 0; NULL with pad */
+    const uint32_t *counts; /* [n][slots] ids that are not fill; NULL without pad */
+    uint64_t spare[4];
+};
+
+/* Where the batch that was returned last ends.  Valid for the same options and files, in any
+ * process. */
+struct rt_data_position {
+    struct rt_position at; /* of lines that are parsed together */
+    uint64_t skip;         /* samples from there to the run that is shuffled */
+    uint64_t run, taken;   /* which, and samples that were taken from it */
+    uint64_t samples, bad; /* of this pass: taken; bad lines before `at` */
+    uint64_t check;        /* of options and files */
+    uint64_t spare[2];
+};
+
+enum { RT_DATA_TEXT_MAX = 512 };
+
+/* Of the running pass, as far as lines were taken for batches. */
+struct rt_data_counts {
+    uint64_t pass, samples, bad;
+    char text[RT_DATA_TEXT_MAX]; /* "17 skipped (16 columns, 1 label), first: FILE:LINE: why" */
+    uint64_t spare[4];
+};
+
+/* Texts are copied.  Errors are rt_input_open's; CO_INVALID names the option. */
+CO_MUST_CHECK int rt_data_open(
+    const struct rt_data_options *options, struct rt_data **ret_data, struct co_err *err);
+void rt_data_close(struct rt_data *d); /* NULL allowed */
+/* Numbers of labels and dense values, and slots, of a sample. */
+void rt_data_shape(
+    const struct rt_data *d, size_t *ret_labels, size_t *ret_dense, size_t *ret_slots);
+/* The next batch, which the caller frees; NULL: the end of the last pass.  A batch ends with its
+ * pass.  wait_ms: how long to wait for lines, CO_TIMEOUT; below 0: as long as reading takes.
+ * Nothing is lost by CO_TIMEOUT.  Bad lines are passed over and counted.  CO_INVALID: bad_max of
+ * them, a header without a column, or a pass without a usable line.  Errors of reading are
+ * rt_input_next's, but a silent pipe is CO_UNAVAILABLE.  After an error, all calls return it. */
+CO_MUST_CHECK int rt_data_next(
+    struct rt_data *d, int64_t wait_ms, struct rt_data_batch **ret_batch, struct co_err *err);
+void rt_data_batch_free(struct rt_data_batch *b); /* NULL allowed; any thread */
+void rt_data_tell(const struct rt_data *d, struct rt_data_position *ret);
+/* Moves to a position: what follows is what followed there.  Reads again up to `shuffle` samples.
+ * CO_INVALID: it is from other options or files. */
+CO_MUST_CHECK int rt_data_seek(
+    struct rt_data *d, const struct rt_data_position *at, struct co_err *err);
+void rt_data_count(const struct rt_data *d, struct rt_data_counts *ret);
+/* How files are shared, as rt_input_describe.  Borrowed. */
+const char *rt_data_describe(const struct rt_data *d);
 
 /* rt_keep of a position, after each step; and rt_resume, all zero where nothing was kept.  A
  * program that reads ahead keeps the position of the data that it has trained on. */

@@ -16,17 +16,32 @@ int da_why_set(struct da_why *why, const char *kind, const char *fmt, ...) {
     return -1;
 }
 
-void da_tally_add(struct da_tally *t, const char *kind, const char *said) {
+static void kind_add(struct da_tally *t, const char *kind, uint64_t n) {
     size_t i = 0;
 
-    if (t->n++ == 0) {
-        (void)snprintf(t->first, sizeof(t->first), "%s", said);
-    }
     while (i < DA_KINDS_MAX - 1 && t->kinds[i].n > 0 && strcmp(t->kinds[i].kind, kind) != 0) {
         i++;
     }
     t->kinds[i].kind = kind;
-    t->kinds[i].n++;
+    t->kinds[i].n += n;
+}
+
+void da_tally_add(struct da_tally *t, const char *kind, const char *said) {
+    if (t->n++ == 0) {
+        (void)snprintf(t->first, sizeof(t->first), "%s", said);
+    }
+    kind_add(t, kind, 1);
+}
+
+void da_tally_join(struct da_tally *t, const struct da_tally *later) {
+    if (t->n == 0 && later->n > 0) {
+        memcpy(t->first, later->first, sizeof(t->first));
+    }
+    t->n += later->n;
+    t->headed = t->headed || later->headed;
+    for (size_t i = 0; i < DA_KINDS_MAX && later->kinds[i].n > 0; i++) {
+        kind_add(t, later->kinds[i].kind, later->kinds[i].n);
+    }
 }
 
 void da_tally_text(const struct da_tally *t, char ret_text[DA_SUMMARY_MAX]) {

@@ -30,6 +30,8 @@ struct da_tally {
 
 /* Counts a line; said: "FILE:LINE: why". */
 void da_tally_add(struct da_tally *t, const char *kind, const char *said);
+/* Adds the lines that another one has counted behind those of t. */
+void da_tally_join(struct da_tally *t, const struct da_tally *later);
 /* "2000 skipped (1990 columns, 10 label), first: FILE:LINE: why"; the kinds only if there are
  * several. */
 void da_tally_text(const struct da_tally *t, char ret_text[DA_SUMMARY_MAX]);

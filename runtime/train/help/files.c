@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <glob.h>
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -205,8 +206,46 @@ static int files_share(struct help_files *f, const struct rt_share *share, struc
     return 0;
 }
 
-int help_files_find(const char *path, const struct rt_share *share, struct help_files *ret_files,
-    struct co_err *err) {
+/* The files of a pattern, in the order of their names. */
+static int pattern_add(struct help_files *f, const char *pattern, struct co_err *err) {
+    glob_t found = {0};
+    int rc = glob(pattern, GLOB_ERR, NULL, &found);
+
+    if (rc == GLOB_NOMATCH) {
+        rc = co_err_set(err, CO_NOTFOUND, "\"%s\": no file has a name like that", pattern);
+    } else if (rc != 0) {
+        rc = co_err_errno(err, rc == GLOB_NOSPACE ? ENOMEM : errno, "\"%s\"", pattern);
+    }
+    for (size_t i = 0; rc == 0 && i < found.gl_pathc; i++) {
+        rc = path_add(f, co_xstrdup(found.gl_pathv[i]), 0, pattern, err);
+    }
+    globfree(&found);
+    return rc;
+}
+
+/* What is there under that name is no pattern, whatever characters it has. */
+static bool is_pattern(const char *path) {
+    struct stat st;
+
+    return strpbrk(path, "*?[") && lstat(path, &st) < 0;
+}
+
+/* Adds what a path of the caller names. */
+static int argument_add(struct help_files *f, const char *path, struct co_err *err) {
+    size_t before = f->n;
+
+    if (is_list(path)) {
+        CO_TRY(list_read(f, path, err));
+    } else if (is_pattern(path)) {
+        CO_TRY(pattern_add(f, path, err));
+    } else {
+        CO_TRY(path_add(f, co_xstrdup(path), 0, path, err));
+    }
+    return f->n > before ? 0 : co_err_set(err, CO_NOTFOUND, "\"%s\" holds no data file", path);
+}
+
+int help_files_find(const char *const *paths, size_t n, const struct rt_share *share,
+    struct help_files *ret_files, struct co_err *err) {
     static const struct rt_share whole = {.workers = 1};
     CO_CLEANUP(help_files_done) struct help_files f = {0};
 
@@ -215,17 +254,10 @@ int help_files_find(const char *path, const struct rt_share *share, struct help_
         return co_err_set(err, CO_INVALID, "worker %" PRIu32 " of %" PRIu32 ", shared by %d",
             share->worker, share->workers, (int)share->by);
     }
-    int rc =
-        is_list(path) ? list_read(&f, path, err) : path_add(&f, co_xstrdup(path), 0, path, err);
-    if (rc == 0 && f.n == 0) {
-        rc = co_err_set(err, CO_NOTFOUND, "\"%s\" holds no data file", path);
+    for (size_t i = 0; i < n; i++) {
+        CO_TRY(argument_add(&f, paths[i], err));
     }
-    if (rc == 0) {
-        rc = files_share(&f, share, err);
-    }
-    if (rc < 0) {
-        return rc;
-    }
+    CO_TRY(files_share(&f, share, err));
     *ret_files = f;
     memset(&f, 0, sizeof(f));
     return 0;

@@ -17,7 +17,7 @@ struct help_files {
     char description[HELP_FILES_DESCRIPTION];
 };
 
-/* Arguments and errors as for rt_input_open. */
-CO_MUST_CHECK int help_files_find(const char *path, const struct rt_share *share,
+/* Of n paths.  Arguments and errors as for rt_input_open. */
+CO_MUST_CHECK int help_files_find(const char *const *paths, size_t n, const struct rt_share *share,
     struct help_files *ret_files, struct co_err *err);
 void help_files_done(struct help_files *f);

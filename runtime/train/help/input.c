@@ -1,4 +1,6 @@
 /* Reads a worker's lines from its files, in order and in passes, and knows its position. */
+#include "runtime/train/help/input.h"
+
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -32,14 +34,17 @@ struct rt_input {
     uint64_t begins; /* the number of its first line in its file */
 };
 
-CO_DEFINE_CLEANUP(struct rt_input *, rt_input_close)
-
 int rt_input_open(const char *path, const struct rt_share *share, struct rt_input **ret_input,
     struct co_err *err) {
+    return help_input_open(&path, 1, share, ret_input, err);
+}
+
+int help_input_open(const char *const *paths, size_t n, const struct rt_share *share,
+    struct rt_input **ret_input, struct co_err *err) {
     CO_CLEANUP(rt_input_closep) struct rt_input *l = co_xcalloc(1, sizeof(*l));
 
     l->share = share ? *share : (struct rt_share){.workers = 1};
-    CO_TRY(help_files_find(path, share, &l->files, err));
+    CO_TRY(help_files_find(paths, n, share, &l->files, err));
     l->buffer = co_xmalloc(BUFFER_SIZE + 1);
     *ret_input = co_steal_ptr(l);
     return 0;
@@ -278,4 +283,24 @@ const char *rt_input_where(struct rt_input *l) {
 
 const char *rt_input_describe(const struct rt_input *l) {
     return l->files.description;
+}
+
+size_t help_input_files(const struct rt_input *l) {
+    return l->files.n;
+}
+
+const char *help_input_path(const struct rt_input *l, size_t file) {
+    return l->files.paths[file];
+}
+
+bool help_input_by_line(const struct rt_input *l) {
+    return l->files.by_line;
+}
+
+size_t help_input_file(const struct rt_input *l) {
+    return l->where_file;
+}
+
+uint64_t help_input_line(const struct rt_input *l) {
+    return l->where_line;
 }

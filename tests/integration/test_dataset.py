@@ -1,0 +1,177 @@
+"""paddlert.data: samples of text files as NumPy's, in C's threads."""
+import gzip
+import json
+import os
+import pathlib
+import re
+import random
+import signal
+import time
+
+from wheel import finish, package, python  # noqa: F401
+
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/data.md"
+MASK = (1 << 64) - 1
+
+
+def fnv(column, value):
+    """The id that docs/data.md promises."""
+    h = 0xcbf29ce484222325
+    for c in str(column).encode() + value.encode():
+        h = (h ^ c) * 0x100000001b3 & MASK
+    return h
+
+
+def test_criteo_as_numpy(python, tmp_path):
+    """Of a file packed by gzip; ids have all 64 bits, and arrays outlive their batch and the reader."""
+    r = random.Random(3)
+    rows = [[r.randint(0, 1), *(r.choice(["", r.randint(0, 900)]) for _ in range(13)), *("%x" % r.getrandbits(32) for _ in range(26))]
+            for _ in range(3000)]
+    with gzip.open(tmp_path / "day.gz", "wt") as f:
+        f.writelines("\t".join(map(str, row)) + "\n" for row in rows)
+    out, = finish(python("""
+from paddlert.data import Dataset
+data = Dataset("*.gz", "criteo", batch=512, scale=False)
+batches = list(data)
+print([len(b) for b in batches], batches[0].ids.dtype, batches[0].ids.shape, data.counts(), data.describe())
+ids, dense, labels = (np.concatenate([getattr(b, k) for b in batches]) for k in ("ids", "dense", "labels"))
+one = batches[3]["C2"]
+del batches, data
+print(ids[0, 0], ids[2999, 25], one[7] == ids[3 * 512 + 7, 1], int(labels.sum()), int(dense.sum()), dense.dtype)
+"""))
+    first, second = out.splitlines()
+    assert first == ("[512, 512, 512, 512, 512, 440] uint64 (512, 26) Counts(epoch=0, samples=3000, bad=0, text='') 1 of 1 file")
+    assert second == (f"{fnv(14, rows[0][14])} {fnv(39, rows[2999][39])} True {sum(row[0] for row in rows)} "
+                      f"{sum(x for row in rows for x in row[1:14] if x != '')} float32")
+
+
+def test_slots_ragged_and_padded(python, tmp_path):
+    (tmp_path / "lines").write_text("click:1 user:7 tag:3 tag:18446744073709551615 dense_feature:0.5 dense_feature:2\n"
+                                    "\nclick:0 tag:9\nclick:0 tag:x\nclick:1 user:1\n")
+    out, = finish(python("""
+import warnings
+from paddlert.data import Dataset
+warnings.simplefilter("error")
+spec = dict(slots=["user", "tag"], dense={"dense_feature": 2}, batch=8)
+try:
+    for b in Dataset("lines", "slots", **spec):
+        print(b["tag"].values.tolist(), b["tag"].offsets, b["user"].offsets, b["dense_feature"][0], b["click"], b.values.dtype)
+except UserWarning as w:
+    print(w)
+try:
+    list(Dataset("lines", "slots", **spec, max_bad=0))
+except paddlert.Invalid as e:
+    print(e)
+"""))
+    lines = out.splitlines()
+    assert lines[0] == "[3, 18446744073709551615, 9] [0 2 3 3] [0 1 1 2] [0.5 2. ] [1. 0. 1.] uint64"
+    assert lines[1] == "lines that cannot be used: 1 skipped, first: lines:4: word 2 is \"tag:x\", expected an id, a whole number below 2^64, 3 samples"
+    assert lines[2].startswith("\"lines\" has too many lines that cannot be used: 1 skipped, first: lines:4: ")
+
+
+def test_columns_and_counted_values(python, tmp_path):
+    (tmp_path / "a.csv").write_text("user,age,bought\n12,0.5,true\n,NA,0\n")
+    (tmp_path / "b.tsv").write_text("0\t3\tx\n")
+    (tmp_path / "multi").write_text("2 7 8 1 1 1 0.25\n")
+    out, = finish(python("""
+from paddlert.data import Dataset
+for d in (Dataset("a.csv", "csv", label="bought", dense="age", slots="user", ids="number", batch=4, fill=99),
+          Dataset("b.tsv", "tsv", label="y", dense="x", slots=["z"], columns=["y", "x", "z"], vocabulary=1000),
+          Dataset("multi", "multislot", label="y", dense="x", slots=["z"], columns=["z", "y", "x"], pad=2)):
+    for b in d:
+        print(b.labels, b.dense.ravel(), b.ids.tolist(), b.counts.tolist(), d.slots)
+for wrong in (dict(format="csv", label="bought", slots=["usr"]), dict(format="arff"), dict(format="slots", slots=2, rank=2, world=2),
+              dict(format="criteo", slots=3), dict(format="multislot", slots=["z"], columns=["y"])):
+    try:
+        list(Dataset("a.csv", **wrong))
+    except ValueError as e:
+        print(e)
+"""))
+    assert out.splitlines() == [
+        "[1. 0.] [0.5 0. ] [[12], [99]] [[1], [0]] ['user']", f"[0.] [3.] [[{fnv(14, 'x') % 1000}]] [[1]] ['z']",
+        "[1.] [0.25] [[[7, 8]]] [[2]] ['z']",
+        "a.csv:1: no column \"usr\" in the header \"user,age,bought\", did you mean \"user\"?",
+        "format is 'arff', expected one of slots, criteo, csv, tsv, multislot", "rank is 2, expected 0 to 1, as world is 2",
+        "dense, slots and columns of \"criteo\" are fixed, expected none of them",
+        "columns are ['y'], expected the names of label, dense and slots, in the order of a line: ['label', 'z']"]
+
+
+def test_shares_orders_and_positions(python, tmp_path):
+    """Workers of the environment's job read each line once; another pass has another order; a stored position continues it."""
+    for i in range(3):
+        (tmp_path / f"part-{i}").write_text("".join(f"click:1 n:{100 * i + k}\n" for k in range(100)))
+    out = finish(*(python("""
+import json
+from paddlert.data import Dataset
+def data(**more):
+    return Dataset("part-*", "slots", slots="n", pad=1, batch=7, shuffle=40, seed=3, **more)
+d = data()
+passes = [[int(i) for b in d for i in b.ids[:, 0]] for _ in range(2)]
+twice = [int(i) for b in data(repeat=2) for i in b.ids[:, 0]]
+d, seen = data(repeat=2), []
+for b in d:
+    seen += map(int, b.ids[:, 0])
+    if len(seen) > 110:
+        break
+at = json.loads(json.dumps(d.position()))
+d = data(repeat=2)
+d.restore(at)
+seen += [int(i) for b in d for i in b.ids[:, 0]]
+print(json.dumps([passes, passes[0] == passes[1], twice == sum(passes, []), seen == twice, d.describe(), d.rank]))
+""", TRAINING_ROLE="TRAINER", PADDLE_TRAINER_ID=str(w), PADDLE_TRAINERS_NUM="2", PADDLE_PSERVERS_IP_PORT_LIST="127.0.0.1:1")
+        for w in range(2)))
+    found = [json.loads(o) for o in out]
+    assert sorted(found[0][0][0] + found[1][0][0]) == list(range(300)) == sorted(found[0][0][1] + found[1][0][1])
+    assert [f[1:] for f in found] == [[False, True, True, f"{2 - w} of 3 files", w] for w in range(2)]
+
+
+def test_a_signal_ends_a_wait_and_a_fork_is_refused(python, tmp_path):
+    """Ctrl-C while nobody writes to a pipe; a child of the process has to open its own reader, and can."""
+    os.mkfifo(tmp_path / "pipe")
+    p = python("""
+import os, threading
+from paddlert.data import Dataset
+d = Dataset("pipe", "slots", slots=1)
+print("waits", flush=True)
+try:
+    next(iter(d))
+except KeyboardInterrupt:
+    print("ended", flush=True)
+os._exit(0)
+""")
+    assert p.stdout.readline() == "waits\n"
+    writer = os.open(tmp_path / "pipe", os.O_RDWR)
+    time.sleep(0.1)
+    p.send_signal(signal.SIGINT)
+    assert finish(p) == ["ended\n"]
+    os.close(writer)
+    (tmp_path / "lines").write_text("click:1 1:5\nclick:1 1:6\n")
+    out, = finish(python("""
+import os
+from paddlert.data import Dataset
+d = Dataset("lines", "slots", slots=1, pad=1)
+i = iter(d)
+first = next(i)
+child = os.fork()
+try:
+    print(next(i).ids, flush=True)
+except paddlert.Invalid as e:
+    print(e, [int(b.ids[0, 0]) for b in d], flush=True)
+if not child:
+    os._exit(0)
+print(os.waitpid(child, 0)[1])
+"""))
+    assert sorted(out.splitlines()) == ["0", "[[6]]", "the reader of samples belongs to the process that opened it: iterate over the Dataset again "
+                                        "[5, 6]"]
+
+
+def test_the_page_as_it_stands(python, tmp_path):
+    """All its programs, one after the other, in one Python."""
+    (tmp_path / "criteo").mkdir()
+    for i in range(2):
+        (tmp_path / f"criteo/part-{i}").write_text("\n".join("\t".join(["1"] + [str(k)] * 13 + ["a"] * 26) for k in range(1200)))
+    (tmp_path / "clicks.txt").write_text("click:1 user:17 tag:3 tag:9 price:0.5\nclick:x\nclick:0 user:4\n")
+    program = "\n".join(re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), flags=re.M | re.S))
+    out, = finish(python("import warnings; warnings.simplefilter('ignore')\n" + program + "print(step, len(batch), later.counts().samples)"))
+    assert out.splitlines() == ["1.0 [17] [3 9]", "0.0 [4] []", "2 1 1 skipped, first: clicks.txt:2: word 1 is \"click:x\", expected "
+                                "a number from -1e15 to 1e15, or nothing", "3 352 2400"]
