@@ -3,7 +3,7 @@
 
 #include "common/bytes.h"
 #include "runtime/tools/inspect/idmap.h"
-#include "runtime/tools/inspect/walk.h"
+#include "runtime/tools/inspect/inspect.h"
 
 /* A walk in progress. */
 struct rows {
@@ -86,14 +86,15 @@ static int count_head(
 static int count_passes(const struct inspect_view *v, uint32_t table, uint32_t part,
     struct inspect_view_share share, uint32_t *ret, struct co_err *err) {
     uint64_t ids = 0;
-    struct inspect_walk w = {.chain = v->chain,
+    struct ckpt_walk w = {.chain = v->chain,
+        .one_table = true,
         .table = table,
         .kinds = 1U << CKPT_PART_ROWS | 1U << CKPT_PART_ERASED,
         .heads = true,
         .take = count_head,
         .arg = &ids};
     for (uint32_t i = 1; i < v->chain->n; i++) {
-        CO_TRY(inspect_walk_part(&w, i, part, err));
+        CO_TRY(ckpt_walk_part(&w, i, part, err));
     }
     uint64_t bytes = ids / (share.n ? share.n : 1) * INSPECT_IDMAP_BYTES;
     uint64_t n = 1 + bytes / v->memory;
@@ -104,17 +105,21 @@ static int count_passes(const struct inspect_view *v, uint32_t table, uint32_t p
 /* Newest checkpoint first. An id that was seen in a newer one, or was erased there, is skipped. */
 static int walk_pass(struct rows *w, uint32_t table, uint32_t part, struct co_err *err) {
     const struct ckpt_chain *chain = w->view->chain;
-    struct inspect_walk rows = {
-        .chain = chain, .table = table, .kinds = 1U << CKPT_PART_ROWS, .take = take_rows, .arg = w};
-    struct inspect_walk erased = rows;
+    struct ckpt_walk rows = {.chain = chain,
+        .one_table = true,
+        .table = table,
+        .kinds = 1U << CKPT_PART_ROWS,
+        .take = take_rows,
+        .arg = w};
+    struct ckpt_walk erased = rows;
     erased.kinds = 1U << CKPT_PART_ERASED;
     erased.take = take_erased;
     int rc = 0;
     for (uint32_t i = chain->n; i > 0 && rc == 0; i--) {
         w->remember = i > 1;
-        rc = inspect_walk_part(&rows, i - 1, part, err);
+        rc = ckpt_walk_part(&rows, i - 1, part, err);
         if (rc == 0 && w->remember) {
-            rc = inspect_walk_part(&erased, i - 1, part, err);
+            rc = ckpt_walk_part(&erased, i - 1, part, err);
         }
     }
     inspect_idmap_done(&w->seen);

@@ -3,7 +3,7 @@
 
 #include "common/bytes.h"
 #include "common/size.h"
-#include "runtime/tools/inspect/walk.h"
+#include "runtime/tools/inspect/inspect.h"
 #include "runtime/train/optim/optim.h"
 
 /* The n floats from index `from` on that the caller wants. */
@@ -68,16 +68,15 @@ static int read_chain(struct window *w, uint32_t table, struct co_err *err) {
     }
     w->planes = optim.rule->planes;
     w->scalars = optim.rule->scalars;
-    struct inspect_walk walk = {.chain = chain,
+    struct ckpt_walk walk = {.chain = chain,
+        .one_table = true,
         .table = table,
         .kinds = 1U << CKPT_PART_DENSE,
         .wants = wants_chunk,
         .take = take_chunk,
         .arg = w};
     for (uint32_t i = 0; i < chain->n; i++) {
-        for (uint32_t k = 0; k < chain->points[i].n_parts; k++) {
-            CO_TRY(inspect_walk_part(&walk, i, k, err));
-        }
+        CO_TRY(ckpt_walk_point(&walk, i, err));
     }
     return 0;
 }

@@ -8,7 +8,6 @@
 #include "common/parse.h"
 #include "common/size.h"
 #include "runtime/tools/inspect/inspect.h"
-#include "runtime/tools/inspect/walk.h"
 #include "runtime/train/ckpt/fields.h"
 #include "runtime/train/optim/init.h"
 #include "runtime/train/optim/optim.h"
@@ -121,36 +120,6 @@ int inspect_view_table_check(const struct ckpt_table *t, struct co_err *err) {
     return check_table(t, err) < 0 ? co_err_wrap(err, "table \"%s\"", t->name) : 0;
 }
 
-/* ---- chunks of a chain ---- */
-
-int inspect_walk_part(
-    const struct inspect_walk *w, uint32_t point, uint32_t part, struct co_err *err) {
-    CO_CLEANUP(ckpt_part_reader_closep) struct ckpt_part_reader *r = NULL;
-    CO_TRY(ckpt_chain_part(w->chain, point, part, &r, err));
-    for (;;) {
-        struct ckpt_part_chunk c;
-        const unsigned char *data = NULL;
-        int ends = ckpt_part_next(r, &c, err);
-        CO_TRY(ends);
-        if (ends) {
-            return 0;
-        }
-        if (!(w->kinds & 1U << c.kind) || c.table != w->table) {
-            continue;
-        }
-        bool wanted = !w->heads && (!w->wants || w->wants(w->arg, &c));
-        if (wanted) {
-            CO_TRY(ckpt_part_data(r, &data, err));
-        }
-        if (wanted || w->heads) {
-            int rc = w->take(w->arg, &c, data, err);
-            if (rc != 0) {
-                return rc;
-            }
-        }
-    }
-}
-
 /* ---- how much ---- */
 
 static int add_head(
@@ -172,16 +141,14 @@ int inspect_view_sum(const struct inspect_view *v, uint32_t table, struct inspec
         *(t->sparse ? &ret->rows : &ret->values) = t->sparse ? t->items : t->size;
         return 0;
     }
-    struct inspect_walk w = {.chain = v->chain,
+    struct ckpt_walk w = {.chain = v->chain,
+        .one_table = true,
         .table = table,
         .kinds = 1U << CKPT_PART_ROWS | 1U << CKPT_PART_ERASED | 1U << CKPT_PART_DENSE,
         .heads = true,
         .take = add_head,
         .arg = ret};
-    for (uint32_t i = 0; i < newest_of(v)->n_parts; i++) {
-        CO_TRY(inspect_walk_part(&w, v->chain->n - 1, i, err));
-    }
-    return 0;
+    return ckpt_walk_point(&w, v->chain->n - 1, err);
 }
 
 /* ---- rates ---- */
@@ -212,12 +179,13 @@ int inspect_view_rate(const struct inspect_view *v, uint32_t table, double *ret_
             CO_TRY(co_parse_f64("lr", t->lr, 0, 1e30, &r.lr, err));
         }
     } else {
-        struct inspect_walk w = {.chain = v->chain,
+        struct ckpt_walk w = {.chain = v->chain,
+            .one_table = true,
             .table = table,
             .kinds = 1U << CKPT_PART_RATE,
             .take = take_rate,
             .arg = &r};
-        CO_TRY(inspect_walk_part(&w, v->chain->n - 1, 0, err));
+        CO_TRY(ckpt_walk_part(&w, v->chain->n - 1, 0, err));
     }
     *ret_lr = r.lr;
     *ret_steps = r.steps;

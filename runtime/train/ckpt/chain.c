@@ -226,30 +226,56 @@ int ckpt_chain_part(const struct ckpt_chain *c, uint32_t point, uint32_t part,
     return 0;
 }
 
-int ckpt_chain_verify_part(
-    const struct ckpt_chain *c, uint32_t point, uint32_t part, struct co_err *err) {
+int ckpt_walk_part(const struct ckpt_walk *w, uint32_t point, uint32_t part, struct co_err *err) {
     CO_CLEANUP(ckpt_part_reader_closep) struct ckpt_part_reader *r = NULL;
-    CO_TRY(ckpt_chain_part(c, point, part, &r, err));
+    CO_TRY(ckpt_chain_part(w->chain, point, part, &r, err));
     for (;;) {
-        struct ckpt_part_chunk chunk;
-        const unsigned char *data;
-        if (c->stop && atomic_load(c->stop)) {
+        struct ckpt_part_chunk c;
+        const unsigned char *data = NULL;
+        if (w->stop && atomic_load(w->stop)) {
             return co_err_set(err, CO_CANCELED, "the server ends");
         }
-        int ends = ckpt_part_next(r, &chunk, err);
+        int ends = ckpt_part_next(r, &c, err);
         CO_TRY(ends);
         if (ends) {
             return 0;
         }
-        CO_TRY(ckpt_part_data(r, &data, err));
+        if (!(w->kinds & 1U << c.kind) || (w->one_table && c.table != w->table) ||
+            (w->one_shard && c.shard != w->shard) || (w->wants && !w->wants(w->arg, &c))) {
+            continue;
+        }
+        if (!w->heads) {
+            CO_TRY(ckpt_part_data(r, &data, err));
+        }
+        int rc = w->take ? w->take(w->arg, &c, data, err) : 0;
+        if (rc != 0) {
+            return rc;
+        }
     }
 }
 
-int ckpt_chain_verify(const struct ckpt_chain *c, struct co_err *err) {
-    for (uint32_t i = 0; i < c->n; i++) {
-        for (uint32_t k = 0; k < c->points[i].n_parts; k++) {
-            CO_TRY(ckpt_chain_verify_part(c, i, k, err));
+int ckpt_walk_point(const struct ckpt_walk *w, uint32_t point, struct co_err *err) {
+    for (uint32_t i = 0; i < w->chain->points[point].n_parts; i++) {
+        if (!w->one_shard || i == w->server) {
+            int rc = ckpt_walk_part(w, point, i, err);
+            if (rc != 0) {
+                return rc;
+            }
         }
+    }
+    return 0;
+}
+
+int ckpt_chain_verify_part(
+    const struct ckpt_chain *c, uint32_t point, uint32_t part, struct co_err *err) {
+    const struct ckpt_walk w = {.chain = c, .kinds = CKPT_WALK_ALL, .stop = c->stop};
+    return ckpt_walk_part(&w, point, part, err);
+}
+
+int ckpt_chain_verify(const struct ckpt_chain *c, struct co_err *err) {
+    const struct ckpt_walk w = {.chain = c, .kinds = CKPT_WALK_ALL, .stop = c->stop};
+    for (uint32_t i = 0; i < c->n; i++) {
+        CO_TRY(ckpt_walk_point(&w, i, err));
     }
     return 0;
 }

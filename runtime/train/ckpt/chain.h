@@ -175,6 +175,30 @@ bool ckpt_has_newer_save(const char *dir, uint64_t number);
 
 CO_MUST_CHECK int ckpt_chain_part(const struct ckpt_chain *c, uint32_t point, uint32_t part,
     struct ckpt_part_reader **ret, struct co_err *err);
+
+/* Which chunks are read, and who gets them. */
+struct ckpt_walk {
+    const struct ckpt_chain *chain;
+    unsigned kinds; /* mask of enum ckpt_part_kind */
+    bool one_table; /* only chunks of this table: */
+    uint32_t table;
+    bool one_shard; /* only chunks of this shard of this server: */
+    uint32_t server, shard;
+    bool heads; /* data is not read; take gets NULL */
+    /* Whether a chunk is wanted; NULL: all.  The data of others is not read. */
+    bool (*wants)(void *arg, const struct ckpt_part_chunk *c);
+    /* NULL: chunks are read, no more.  Not 0: the walk ends, and returns that. */
+    int (*take)(
+        void *arg, const struct ckpt_part_chunk *c, const unsigned char *data, struct co_err *err);
+    void *arg;
+    const atomic_bool *stop; /* once it is true, the walk ends with CO_CANCELED; NULL: never */
+};
+enum { CKPT_WALK_ALL = (1 << CKPT_PART_KINDS) - 1 };
+/* Of one part, or of all parts of a checkpoint.  point: its index in the chain. */
+CO_MUST_CHECK int ckpt_walk_part(
+    const struct ckpt_walk *w, uint32_t point, uint32_t part, struct co_err *err);
+CO_MUST_CHECK int ckpt_walk_point(const struct ckpt_walk *w, uint32_t point, struct co_err *err);
+
 /* Reads a part to its end. CO_DAMAGED names the file and the offset of the fault. */
 CO_MUST_CHECK int ckpt_chain_verify_part(
     const struct ckpt_chain *c, uint32_t point, uint32_t part, struct co_err *err);

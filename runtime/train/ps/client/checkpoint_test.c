@@ -766,9 +766,9 @@ static unsigned save_by(
     assert_int_equal(full, made.full);
     OK(ckpt_chain_open(dir, made.number, &chain, &err));
     assert_int_equal(said, chain->points[chain->n - 1].save);
-    const struct shard_restore_walk walk = {
-        .chain = chain, .kind = CKPT_PART_ROWS, .take = gather_ids, .arg = &ids};
-    OK(shard_restore_walk(&walk, chain->n - 1, &err));
+    const struct ckpt_walk walk = {
+        .chain = chain, .kinds = 1U << CKPT_PART_ROWS, .take = gather_ids, .arg = &ids};
+    OK(ckpt_walk_point(&walk, chain->n - 1, &err));
     return ids;
 }
 

@@ -90,9 +90,9 @@ static int walk_point(
     } kinds[] = {{CKPT_PART_ROWS, take_rows}, {CKPT_PART_ERASED, take_erased},
         {CKPT_PART_DENSE, take_dense}};
     for (size_t k = 0; k < CO_ARRAY_LEN(kinds); k++) {
-        struct shard_restore_walk w = {
-            .chain = chain, .kind = kinds[k].kind, .take = kinds[k].take, .arg = l};
-        CO_TRY(shard_restore_walk(&w, i, err));
+        struct ckpt_walk w = {
+            .chain = chain, .kinds = 1U << kinds[k].kind, .take = kinds[k].take, .arg = l};
+        CO_TRY(ckpt_walk_point(&w, i, err));
     }
     return 0;
 }

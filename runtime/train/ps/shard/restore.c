@@ -20,39 +20,6 @@ enum {
     GONE_TABLE = 128 << 10, /* what a store needs for its first row */
 };
 
-/* ---- reading ---- */
-
-static int walk_part(
-    const struct shard_restore_walk *w, uint32_t point, uint32_t part, struct co_err *err) {
-    CO_CLEANUP(ckpt_part_reader_closep) struct ckpt_part_reader *r = NULL;
-    struct ckpt_part_chunk chunk;
-    CO_TRY(ckpt_chain_part(w->chain, point, part, &r, err));
-    for (;;) {
-        const unsigned char *data = NULL;
-        if (w->stop && atomic_load(w->stop)) {
-            return co_err_set(err, CO_CANCELED, "the server ends");
-        }
-        int ends = ckpt_part_next(r, &chunk, err);
-        CO_TRY(ends);
-        if (ends) {
-            return 0;
-        }
-        if (chunk.kind == w->kind && (!w->only || chunk.shard == w->shard)) {
-            CO_TRY(ckpt_part_data(r, &data, err));
-            CO_TRY(w->take(w->arg, &chunk, data, err));
-        }
-    }
-}
-
-int shard_restore_walk(const struct shard_restore_walk *w, uint32_t point, struct co_err *err) {
-    for (uint32_t i = 0; i < w->chain->points[point].n_parts; i++) {
-        if (!w->only || i == w->server) {
-            CO_TRY(walk_part(w, point, i, err));
-        }
-    }
-    return 0;
-}
-
 /* ---- the tables of a checkpoint ---- */
 
 /* A table of the checkpoint. */
@@ -357,16 +324,16 @@ static uint64_t count_values(const struct shard_tables *t) {
 /* Even if the number of shards is the same, some values may be in other shards' chunks: the job had
  * its tables in another order, or a version without ps_tables_take_turns wrote the checkpoint.  If
  * values are missing, this reads the chunks of all shards. */
-static int load_dense(struct checkpoint_load *l, struct shard_restore_walk *w, struct co_err *err) {
-    w->kind = CKPT_PART_DENSE;
+static int load_dense(struct checkpoint_load *l, struct ckpt_walk *w, struct co_err *err) {
+    w->kinds = 1U << CKPT_PART_DENSE;
     w->take = take_dense;
-    CO_TRY(shard_restore_walk(w, 0, err));
-    if (w->only && l->values < count_values(l->tables)) {
-        w->only = false;
-        CO_TRY(shard_restore_walk(w, 0, err));
+    CO_TRY(ckpt_walk_point(w, 0, err));
+    if (w->one_shard && l->values < count_values(l->tables)) {
+        w->one_shard = false;
+        CO_TRY(ckpt_walk_point(w, 0, err));
     }
     for (uint32_t i = 1; i < w->chain->n; i++) {
-        CO_TRY(shard_restore_walk(w, i, err));
+        CO_TRY(ckpt_walk_point(w, i, err));
     }
     return 0;
 }
@@ -374,25 +341,25 @@ static int load_dense(struct checkpoint_load *l, struct shard_restore_walk *w, s
 /* One pass over the rows, newest checkpoint first: the first version of a row that is met is its
  * last one, unless the id was erased later.  The rates of each point come before its rows: a row
  * that counts its age in steps counts it from the steps of the checkpoint that has it. */
-static int load_pass(struct checkpoint_load *l, struct shard_restore_walk *w, struct co_err *err) {
-    struct shard_restore_walk rates = {.chain = w->chain,
+static int load_pass(struct checkpoint_load *l, struct ckpt_walk *w, struct co_err *err) {
+    struct ckpt_walk rates = {.chain = w->chain,
         .arg = l,
-        .only = true,
-        .kind = CKPT_PART_RATE,
+        .one_shard = true,
+        .kinds = 1U << CKPT_PART_RATE,
         .take = take_rate,
         .stop = w->stop};
     int rc = 0;
     for (uint32_t i = w->chain->n; i > 0 && rc == 0; i--) {
-        rc = shard_restore_walk(&rates, i - 1, err);
+        rc = ckpt_walk_point(&rates, i - 1, err);
         if (rc == 0) {
-            w->kind = CKPT_PART_ROWS;
+            w->kinds = 1U << CKPT_PART_ROWS;
             w->take = take_rows;
-            rc = shard_restore_walk(w, i - 1, err);
+            rc = ckpt_walk_point(w, i - 1, err);
         }
         if (rc == 0 && i > 1) {
-            w->kind = CKPT_PART_ERASED;
+            w->kinds = 1U << CKPT_PART_ERASED;
             w->take = take_erased;
-            rc = shard_restore_walk(w, i - 1, err);
+            rc = ckpt_walk_point(w, i - 1, err);
         }
     }
     for (uint32_t i = 0; i < l->n; i++) {
@@ -405,7 +372,7 @@ static int load_pass(struct checkpoint_load *l, struct shard_restore_walk *w, st
 
 /* All rows in one pass or, if their memory does not suffice for the ids that were erased, in passes
  * of fewer ids.  A pass that breaks off may be repeated: what it has loaded is right. */
-static int load_rows(struct checkpoint_load *l, struct shard_restore_walk *w, struct co_err *err) {
+static int load_rows(struct checkpoint_load *l, struct ckpt_walk *w, struct co_err *err) {
     int rc = 0;
     l->width = PLACES;
     while (l->from < PLACES && rc == 0) {
@@ -428,15 +395,18 @@ static int load_chain(
     struct checkpoint_load *l, const struct ckpt_chain *chain, struct co_err *err) {
     const struct shard_config *c = &l->tables->config;
     const struct ckpt_point *p = newest_of(chain);
-    struct shard_restore_walk w = {
+    struct ckpt_walk w = {
         .chain = chain, .arg = l, .server = c->server, .shard = c->index, .stop = l->tables->stop};
-    struct shard_restore_walk rates = {
-        .chain = chain, .arg = l, .only = true, .kind = CKPT_PART_RATE, .take = take_rate};
-    w.only = is_alike(p, c->server, c->servers, c->shards);
+    struct ckpt_walk rates = {.chain = chain,
+        .arg = l,
+        .one_shard = true,
+        .kinds = 1U << CKPT_PART_RATE,
+        .take = take_rate};
+    w.one_shard = is_alike(p, c->server, c->servers, c->shards);
     CO_TRY(open_sources(l, chain, err));
     CO_TRY(load_rows(l, &w, err));
     CO_TRY(load_dense(l, &w, err));
-    return shard_restore_walk(&rates, chain->n - 1, err);
+    return ckpt_walk_point(&rates, chain->n - 1, err);
 }
 
 int shard_tables_restore(

@@ -28,20 +28,3 @@ void shard_tables_clear(struct shard_tables *t);
  * a table that does not fit in memory; others: a file could not be read. */
 CO_MUST_CHECK int shard_tables_restore(
     struct shard_tables *t, const struct ckpt_chain *chain, struct co_err *err);
-
-/* ---- reading a chain, for others ---- */
-
-/* Passes the chunks of one kind to `take`. */
-struct shard_restore_walk {
-    const struct ckpt_chain *chain;
-    uint32_t kind; /* enum ckpt_part_kind */
-    bool only;     /* only the chunks of this shard of this server: */
-    uint32_t server, shard;
-    int (*take)(void *arg, const struct ckpt_part_chunk *chunk, const unsigned char *data,
-        struct co_err *err);
-    void *arg;
-    const atomic_bool *stop; /* NULL: none */
-};
-/* point: index in the chain.  Stops at the first error of take; CO_CANCELED: *stop was set. */
-CO_MUST_CHECK int shard_restore_walk(
-    const struct shard_restore_walk *w, uint32_t point, struct co_err *err);

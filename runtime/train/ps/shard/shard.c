@@ -164,12 +164,12 @@ static int take_position(
 /* Only shard 0 of server 0 keeps data for trainers, whichever server wrote it to the checkpoint. */
 static int restore_kept(struct shard *s, const struct ckpt_chain *chain, struct co_err *err) {
     const struct shard_config *c = &s->tables.config;
-    const struct shard_restore_walk w = {
-        .chain = chain, .kind = CKPT_PART_POSITION, .take = take_position, .arg = s};
+    const struct ckpt_walk w = {
+        .chain = chain, .kinds = 1U << CKPT_PART_POSITION, .take = take_position, .arg = s};
     for (uint32_t i = 0; i < c->trainers; i++) {
         shard_kept_clear(s->kept[i]);
     }
-    return c->server == 0 && c->index == 0 ? shard_restore_walk(&w, chain->n - 1, err) : 0;
+    return c->server == 0 && c->index == 0 ? ckpt_walk_point(&w, chain->n - 1, err) : 0;
 }
 
 static int restore_all(struct shard *s, const struct item *it, struct co_err *err) {

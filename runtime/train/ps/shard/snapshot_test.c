@@ -235,10 +235,10 @@ static void load_point(struct world *w, uint64_t number, const struct ckpt_part 
     } kinds[] = {{CKPT_PART_ERASED, take_erased}, {CKPT_PART_ROWS, take_rows},
         {CKPT_PART_DENSE, take_values}};
     for (size_t i = 0; i < CO_ARRAY_LEN(kinds); i++) {
-        struct shard_restore_walk walk = {
-            .chain = &chain, .kind = kinds[i].kind, .take = kinds[i].take, .arg = w};
+        struct ckpt_walk walk = {
+            .chain = &chain, .kinds = 1U << kinds[i].kind, .take = kinds[i].take, .arg = w};
         struct co_err err = {0};
-        if (shard_restore_walk(&walk, 0, &err) < 0) {
+        if (ckpt_walk_point(&walk, 0, &err) < 0) {
             fail_msg("%s", err.msg);
         }
     }
