@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/parse.h"
+#include "common/word_list.h"
 
 enum { ELEMENT_MAX = 255, LIST_BYTES_MAX = 1 << 20 };
 
@@ -133,13 +134,11 @@ static int check_list(enum co_var var, const char *value, struct co_err *err) {
 static int check_word(enum co_var var, const char *value, struct co_err *err) {
     const char *const *words = co_contract[var].words;
     char list[128] = "";
-    size_t n = 0;
     for (size_t i = 0; words[i]; i++) {
         if (strcmp(words[i], value) == 0) {
             return 0;
         }
-        int w = snprintf(list + n, sizeof(list) - n, "%s%s", i ? ", " : "", words[i]);
-        n = w < 0 || (size_t)w >= sizeof(list) - n ? sizeof(list) - 1 : n + (size_t)w;
+        co_word_list_add(list, sizeof(list), "%s", words[i]);
     }
     return co_err_set(
         err, CO_INVALID, "%s is \"%s\", expected one of %s", co_contract[var].name, value, list);

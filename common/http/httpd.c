@@ -11,6 +11,7 @@
 
 #include "common/http/httpd_internal.h"
 #include "common/listen.h"
+#include "common/word_list.h"
 
 enum {
     SWALLOWED = 1024 * 1024, /* read of a body that is too large, so that the client sees the 413 */
@@ -111,8 +112,7 @@ static void dispatch(struct co_http_req *r) {
             }
             return;
         }
-        size_t n = strlen(allowed);
-        (void)snprintf(allowed + n, sizeof(allowed) - n, "%s%s", n ? ", " : "", route->method);
+        co_word_list_add(allowed, sizeof(allowed), "%s", route->method);
     }
     reply_no_route(r, allowed);
 }

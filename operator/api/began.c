@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/parse.h"
+#include "common/word_list.h"
 
 enum spec_part {
     GENERATION,
@@ -202,17 +203,16 @@ uint32_t api_began_hash_of(const char *text, enum api_role role) {
 
 size_t api_began_differs(const char *text, const struct api_job *job, char *ret, size_t size) {
     char value[PARTS][VALUE_MAX];
-    size_t n = 0, len = 0;
+    size_t n = 0;
     *ret = '\0';
     if (!split(text, value) || api_began_is_current(text, job)) {
         return 0;
     }
     for (enum spec_part p = INTRANET; p < PARTS; p++) {
-        if (len >= size || !part_differs(job, p, value[p])) {
-            continue;
+        if (part_differs(job, p, value[p])) {
+            co_word_list_add(ret, size, "%s", parts[p].path);
+            n++;
         }
-        len += (size_t)snprintf(ret + len, size - len, "%s%s", n ? ", " : "", parts[p].path);
-        n++;
     }
     return n;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/utf8.h"
+#include "common/word_list.h"
 #include "operator/api/quantity.h"
 #include "operator/api/validate_labels.h"
 
@@ -57,13 +58,11 @@ static void check_words(
         const char *text = json_string_value(j);
         size_t i = 0;
         char list[120] = "";
-        size_t n = 0;
         for (; i < CO_ARRAY_LEN(rows->words) && rows->words[i]; i++) {
             if (text && (!*text || strcmp(text, rows->words[i]) == 0)) {
                 break;
             }
-            n +=
-                (size_t)snprintf(list + n, sizeof(list) - n, "%s%s", i ? ", " : "", rows->words[i]);
+            co_word_list_add(list, sizeof(list), "%s", rows->words[i]);
         }
         if (!is_absent(j) && (i == CO_ARRAY_LEN(rows->words) || !rows->words[i])) {
             CO_AUTOFREE char *path = co_xasprintf("%s.%s", base, rows->key);

@@ -5,12 +5,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "common/word_list.h"
 #include "operator/plan/run_policy.h"
 
 char *plan_left_add(const struct plan_children *w, const struct plan_assessment *o) {
     enum { NAMED_MAX = 3 };
-    char names[NAMED_MAX * (API_NAME_MAX + 2) + 1] = "";
-    size_t len = 0;
+    char names[NAMED_MAX * (API_NAME_MAX + 2) + 8] = "";
     int32_t n = 0;
     if (o->phase != API_PHASE_FAILED ||
         plan_policy_end(w->job, API_PHASE_FAILED, o->reason) != PLAN_END_NOTHING) {
@@ -22,8 +22,7 @@ char *plan_left_add(const struct plan_children *w, const struct plan_assessment 
             continue;
         }
         if (n++ < NAMED_MAX) {
-            len += (size_t)snprintf(
-                names + len, sizeof(names) - len, "%s%s", n > 1 ? ", " : "", pod->c.name);
+            co_word_list_add(names, sizeof(names), "%s", pod->c.name);
         }
     }
     char more[32] = "";

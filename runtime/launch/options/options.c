@@ -9,6 +9,7 @@
 #include "common/mem.h"
 #include "common/near.h"
 #include "common/parse.h"
+#include "common/word_list.h"
 
 enum { NOTES_MAX = 1 << 20, PAGE_MAX = 1 << 20, HELP_COLUMN = 30, HELP_WIDTH = 98 };
 static const int64_t DURATION_MAX_MS = 87600LL * 3600 * 1000; /* ten years: seconds fit an int */
@@ -94,9 +95,8 @@ static bool one_of(const char *text, const char *const *words, bool any_case) {
 static int bad_word(
     const char *what, const char *text, const char *const *words, struct co_err *err) {
     char list[200] = "";
-    for (size_t n = 0; *words && n < sizeof(list) - 1; words++) {
-        int r = snprintf(list + n, sizeof(list) - n, "%s%s", n ? ", " : "", *words);
-        n += r > 0 ? (size_t)r : 0;
+    for (; *words; words++) {
+        co_word_list_add(list, sizeof(list), "%s", *words);
     }
     return co_err_set(err, CO_INVALID, "%s is \"%.100s\", expected one of %s", what, text, list);
 }

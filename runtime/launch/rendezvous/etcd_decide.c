@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/word_list.h"
 #include "runtime/launch/rendezvous/assign.h"
 #include "runtime/launch/rendezvous/etcd_view.h"
 
@@ -199,10 +200,8 @@ static bool one_too_many(const struct rdzv_etcd_view *v, const struct rdzv_etcd_
         if (strcmp(all[i]->name, self->o->name) == 0) {
             return false;
         }
-        size_t len = strlen(names);
         if (i < LISTED) {
-            (void)snprintf(
-                names + len, sizeof(names) - len, "%s%.24s", i ? ", " : "", all[i]->name);
+            co_word_list_add(names, sizeof(names), "%.24s", all[i]->name);
         }
     }
     set_decision(d, RDZV_ETCD_END, CO_NORESOURCE,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/json/json.h"
+#include "common/word_list.h"
 
 static void node_free(struct rdzv_group_node *n) {
     free(n->name);
@@ -226,9 +227,7 @@ static int refuse_too_many(
     const struct rdzv_group *g, const struct rdzv_group_hello *h, struct co_err *err) {
     char names[256] = "";
     for (size_t i = 0; i < g->n && i < RDZV_GROUP_LISTED; i++) {
-        size_t len = strlen(names);
-        (void)snprintf(
-            names + len, sizeof(names) - len, "%s%.24s", i ? ", " : "", g->nodes[i]->name);
+        co_word_list_add(names, sizeof(names), "%.24s", g->nodes[i]->name);
     }
     return co_err_set(err, CO_NORESOURCE,
         "node %s is one too many: the job has its %zu node%s (%s%s)", h->name, g->n,

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/word_list.h"
 #include "runtime/net/acceptor.h"
 #include "runtime/train/coll/coll.h"
 
@@ -178,11 +179,10 @@ static void leave_list(struct coll_hall *h) {
 /* "1, 4": those that are above this rank. */
 static const char *list_missing(const struct coll_accept *a, char ret_list[LIST_BYTES]) {
     const struct rt_group *g = a->g;
-    size_t n = 0;
     ret_list[0] = '\0';
-    for (uint32_t r = g->rank + 1; r < g->size && n < LIST_BYTES - 16; r++) {
+    for (uint32_t r = g->rank + 1; r < g->size; r++) {
         if (a->lacks(g, &g->peers[r])) {
-            n += (size_t)snprintf(ret_list + n, LIST_BYTES - n, "%s%u", n ? ", " : "", r);
+            co_word_list_add(ret_list, LIST_BYTES, "%u", r);
         }
     }
     return ret_list;

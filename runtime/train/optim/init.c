@@ -8,6 +8,7 @@
 #include "common/mem.h"
 #include "common/pairs.h"
 #include "common/parse.h"
+#include "common/word_list.h"
 
 #define LARGE 1e30
 
@@ -188,12 +189,10 @@ static int set_all(struct optim_initializer *in, const char *list, struct co_err
 int optim_initializer_parse(
     const char *text, uint64_t seed, struct optim_initializer *ret, struct co_err *err) {
     text = text && *text ? text : "zero";
-    size_t len = strcspn(text, ":"), used = 0;
+    size_t len = strcspn(text, ":");
     char names[128] = "";
     for (size_t k = 0; k < CO_ARRAY_LEN(kinds); k++) {
-        int more =
-            snprintf(names + used, sizeof(names) - used, "%s%s", k ? ", " : "", kinds[k].name);
-        used += more > 0 ? (size_t)more : 0;
+        co_word_list_add(names, sizeof(names), "%s", kinds[k].name);
         if (strlen(kinds[k].name) != len || strncmp(kinds[k].name, text, len) != 0) {
             continue;
         }

@@ -8,42 +8,32 @@
 #include "common/mem.h"
 #include "common/pairs.h"
 #include "common/parse.h"
+#include "common/word_list.h"
 
 #define LARGE 1e30
 
-/* A list "a, b, c" for an error text, cut where it does not fit. */
-struct names {
-    char text[256];
-    size_t used;
-};
+/* Lists for an error text. */
+enum { NAMES = 512 };
 
-static void names_add(struct names *all, const char *name) {
-    size_t room = sizeof(all->text) - all->used;
-    int n = snprintf(all->text + all->used, room, "%s%s", all->used ? ", " : "", name);
-
-    all->used += n > 0 && (size_t)n < room ? (size_t)n : 0;
-    all->text[all->used] = '\0';
-}
-
-static struct names rule_names(void) {
-    struct names all = {0};
+static const char *rule_names(char ret[NAMES]) {
     size_t n;
     const struct optim_rule *rules = optim_rules(&n);
 
+    ret[0] = '\0';
     for (size_t i = 0; i < n; i++) {
-        names_add(&all, rules[i].name);
+        co_word_list_add(ret, NAMES, "%s", rules[i].name);
     }
-    return all;
+    return ret;
 }
 
-static struct names hyper_names(const struct optim_rule *rule) {
-    struct names all = {0};
+static const char *hyper_names(const struct optim_rule *rule, char ret[NAMES]) {
     const struct optim_hyper *h;
 
+    ret[0] = '\0';
     for (size_t i = 0; (h = optim_hyper_at(rule, i)); i++) {
-        names_add(&all, h->name);
+        co_word_list_add(ret, NAMES, "%s", h->name);
     }
-    return all;
+    return ret;
 }
 
 static bool at_default(const struct optim *o, size_t i) {
@@ -88,8 +78,9 @@ int optim_set(struct optim *o, const char *name, double value, struct co_err *er
         *o = with;
         return 0;
     }
+    char names[NAMES];
     return co_err_set(err, CO_INVALID, "%s has no hyper-parameter \"%s\": expected one of %s",
-        o->rule->name, name, hyper_names(o->rule).text);
+        o->rule->name, name, hyper_names(o->rule, names));
 }
 
 /* Reads one "name=value" of len bytes. */
@@ -127,8 +118,9 @@ int optim_parse(const char *text, struct optim *ret_o, struct co_err *err) {
         o.rule = optim_rule_find(name);
     }
     if (!o.rule) {
+        char names[NAMES];
         return co_err_set(err, CO_INVALID, "optimizer \"%.*s\": expected one of %s",
-            (int)(len < 64 ? len : 64), text, rule_names().text);
+            (int)(len < 64 ? len : 64), text, rule_names(names));
     }
     for (size_t i = 0; (h = optim_hyper_at(o.rule, i)); i++) {
         o.hyper[i] = i == OPTIM_LR ? o.rule->lr : h->initial;

@@ -8,6 +8,7 @@
 #include "common/mem.h"
 #include "common/pairs.h"
 #include "common/parse.h"
+#include "common/word_list.h"
 
 #define LARGE 1e30
 
@@ -289,11 +290,8 @@ static int set_all(struct rt_schedule *s, const char *list, struct co_err *err) 
 
 static int unknown_kind(const char *text, struct co_err *err) {
     char names[256] = "";
-    size_t used = 0;
-    for (size_t k = 0; k < CO_ARRAY_LEN(kinds) && used < sizeof(names); k++) {
-        int more =
-            snprintf(names + used, sizeof(names) - used, "%s%s", k ? ", " : "", kinds[k].name);
-        used += more > 0 ? (size_t)more : 0;
+    for (size_t k = 0; k < CO_ARRAY_LEN(kinds); k++) {
+        co_word_list_add(names, sizeof(names), "%s", kinds[k].name);
     }
     return co_err_set(
         err, CO_INVALID, "schedule \"%.40s\" is unknown, expected one of %s", text, names);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/thread.h"
+#include "common/word_list.h"
 #include "runtime/train/rpc/pass.h"
 #include "runtime/train/rpc/rpc_internal.h"
 
@@ -326,16 +327,14 @@ static void await_parting(struct rpc *r) {
 /* Names the peers of the streams that somebody holds. The caller holds the lock. */
 static int say_held(const struct rpc *r, struct co_err *err) {
     char who[256] = "";
-    size_t at = 0;
-    for (struct rpc_call_stream *s = r->streams; s && at + 160 < sizeof(who);
-         s = *rpc_call_stream_next(s)) {
+    for (struct rpc_call_stream *s = r->streams; s; s = *rpc_call_stream_next(s)) {
         const struct rpc_stream *base = (struct rpc_stream *)s;
-        at += (size_t)snprintf(who + at, sizeof(who) - at, "%s%s (references: %d)", at ? ", " : "",
-            base->peer, atomic_load(&base->refs));
+        co_word_list_add(
+            who, sizeof(who), "%s (references: %d)", base->peer, atomic_load(&base->refs));
     }
     return co_err_set(err, CO_TIMEOUT,
-        "%zu connections are closed, but still held after %.3g s: %s%s", r->n_streams,
-        (double)r->held_ms / 1000, who, at + 160 < sizeof(who) ? "" : ", ...");
+        "%zu connections are closed, but still held after %.3g s: %s", r->n_streams,
+        (double)r->held_ms / 1000, who);
 }
 
 /* Waits for on_close of all streams, then for their holders. */

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/word_list.h"
 #include "runtime/net/net.h"
 #include "runtime/train/ps/client/link_internal.h"
 #include "runtime/train/ps/glog.h"
@@ -352,13 +353,10 @@ static void abandon_call(struct rt_client *c, struct rt_call *call) {
  */
 static void timed_out(struct rt_client *c, struct rt_call *call, int64_t timeout_ms) {
     char who[512] = "";
-    size_t at = 0;
     for (uint32_t i = 0; i < call->n_parts; i++) {
         const struct psc_link *l = &c->links->at[call->parts[i].server];
-        if (call->parts[i].state != PSC_PART_DONE && !strstr(who, l->endpoint) &&
-            at + strlen(l->endpoint) + 32 < sizeof(who)) {
-            at += (size_t)snprintf(who + at, sizeof(who) - at, "%sserver %u (%s)", at ? ", " : "",
-                l->index, l->endpoint);
+        if (call->parts[i].state != PSC_PART_DONE && !strstr(who, l->endpoint)) {
+            co_word_list_add(who, sizeof(who), "server %u (%s)", l->index, l->endpoint);
         }
     }
     co_err_set(&call->err, CO_TIMEOUT, "%s%s%s: no answer from %s within %.1f s", call->what,

@@ -11,6 +11,7 @@
 #include "common/mem.h"
 #include "common/parse.h"
 #include "common/spare.h"
+#include "common/word_list.h"
 #include "runtime/net/handshake.h"
 #include "runtime/train/ps/client/strategy.h"
 #include "runtime/train/ps/glog.h"
@@ -67,8 +68,7 @@ static int read_word(unsigned *word, enum co_var var, struct co_err *err) {
         return 0;
     }
     for (unsigned i = 0; row->words[i]; i++) {
-        size_t at = strlen(list);
-        (void)snprintf(list + at, sizeof(list) - at, "%s%s", at ? ", " : "", row->words[i]);
+        co_word_list_add(list, sizeof(list), "%s", row->words[i]);
         if (strcmp(text, row->words[i]) == 0) {
             *word = i + 1;
             return 0;

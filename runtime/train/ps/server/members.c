@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/word_list.h"
+
 /* [from]: a bit for each state that may follow. */
 static const unsigned legal[] = {
     [PSS_MEMBER_ABSENT] = 1U << PSS_MEMBER_ALIVE | 1U << PSS_MEMBER_FINISHED,
@@ -100,17 +102,12 @@ static bool is_training(const struct pss_member *t) {
  * in from .. to; cut with "...". */
 static void list_at(const struct pss_members *m, bool waits, uint64_t from, uint64_t to,
     char *ret_text, size_t size) {
-    size_t at = 0;
+    ret_text[0] = '\0';
     for (uint32_t i = 0; i < m->n; i++) {
         const struct pss_member *t = &m->all[i];
-        if (!is_training(t) || t->waits != waits || t->steps < from || t->steps > to) {
-            continue;
+        if (is_training(t) && t->waits == waits && t->steps >= from && t->steps <= to) {
+            co_word_list_add(ret_text, size, "%u", i);
         }
-        if (at + 24 > size) {
-            (void)snprintf(ret_text + at, size - at, ", ...");
-            return;
-        }
-        at += (size_t)snprintf(ret_text + at, size - at, "%s%u", at ? ", " : "", i);
     }
 }
 
@@ -190,16 +187,10 @@ void pss_members_refused(const struct pss_members *m, char *ret_text, size_t siz
 
 void pss_members_list(
     const struct pss_members *m, enum pss_member_state state, char *ret_text, size_t size) {
-    size_t at = 0;
     ret_text[0] = '\0';
     for (uint32_t i = 0; i < m->n; i++) {
-        if (m->all[i].state != state) {
-            continue;
+        if (m->all[i].state == state) {
+            co_word_list_add(ret_text, size, "%u", i);
         }
-        if (at + 24 > size) {
-            (void)snprintf(ret_text + at, size - at, ", ...");
-            return;
-        }
-        at += (size_t)snprintf(ret_text + at, size - at, "%s%u", at ? ", " : "", i);
     }
 }
