@@ -284,7 +284,7 @@ static void on_connected(struct co_conn *c) {
     socklen_t len = sizeof(failed);
     (void)getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &failed, &len);
     if (failed) {
-        (void)co_err_errno(&c->err, failed, "cannot connect to %s port %u", c->host, c->port);
+        (void)co_err_connect(&c->err, failed, "cannot connect to %s port %u", c->host, c->port);
         c->err.code = CO_UNAVAILABLE;
         try_next(c);
         return;
@@ -343,7 +343,7 @@ static void try_next(struct co_conn *c) {
             }
             return;
         }
-        (void)co_err_errno(&c->err, failed, "cannot connect to %s port %u", c->host, c->port);
+        (void)co_err_connect(&c->err, failed, "cannot connect to %s port %u", c->host, c->port);
         c->err.code = CO_UNAVAILABLE;
         drop_socket(c);
     }

@@ -2,6 +2,7 @@
 #include "common/err.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -124,6 +125,14 @@ static int errno_code(int errnum) {
     }
 }
 
+/* Puts the system's words, and more, behind the message. */
+static void add_words(struct co_err *err, int errnum, const char *more) {
+    size_t len = strlen(err->msg);
+    char text[128];
+    mark_cut(err->msg, (int)len + snprintf(err->msg + len, sizeof(err->msg) - len, ": %s%s",
+                                      strerror_r(errnum, text, sizeof(text)), more));
+}
+
 int co_err_errno(struct co_err *err, int errnum, const char *fmt, ...) {
     int code = errno_code(errnum);
     if (err) {
@@ -131,12 +140,25 @@ int co_err_errno(struct co_err *err, int errnum, const char *fmt, ...) {
         va_start(ap, fmt);
         co_err_setv(err, code, fmt, ap);
         va_end(ap);
-        size_t len = strlen(err->msg);
-        char text[128];
-        mark_cut(err->msg, (int)len + snprintf(err->msg + len, sizeof(err->msg) - len, ": %s",
-                                          strerror_r(errnum, text, sizeof(text))));
+        add_words(err, errnum, "");
     }
     return code;
+}
+
+int co_err_connect(struct co_err *err, int errnum, const char *fmt, ...) {
+    bool unanswered = errnum == ETIMEDOUT || errnum == EHOSTUNREACH || errnum == ENETUNREACH ||
+                      errnum == EPERM || errnum == EACCES;
+    if (err) {
+        va_list ap;
+        va_start(ap, fmt);
+        co_err_setv(err, errno_code(errnum), fmt, ap);
+        va_end(ap);
+        add_words(err, errnum,
+            unanswered ? ": does a NetworkPolicy or a firewall forbid it, or is nobody at that "
+                         "address?"
+                       : "");
+    }
+    return errno_code(errnum);
 }
 
 const char *co_err_text(const struct co_err *err) {

@@ -70,6 +70,10 @@ int co_err_wrap(struct co_err *err, const char *fmt, ...) CO_PRINTF(2, 3);
 /* Translates errno, right where it was set; the message is "context: strerror". */
 int co_err_errno(struct co_err *err, int errnum, const char *fmt, ...) CO_PRINTF(3, 4);
 
+/* The same for a connection that could not be made.  Where packets get no answer, or none from the
+ * other program, the message ends with the question for what is mostly the cause in a cluster. */
+int co_err_connect(struct co_err *err, int errnum, const char *fmt, ...) CO_PRINTF(3, 4);
+
 /* Never NULL; "unknown error" when nothing was set. */
 const char *co_err_text(const struct co_err *err);
 

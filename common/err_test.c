@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -47,6 +48,29 @@ static void long_messages_are_cut_visibly(void **state) {
     text[CO_ERR_MAX - 1] = '\0';
     (void)co_err_set(&err, CO_INVALID, "%s", text);
     assert_string_equal(err.msg, text);
+}
+
+static void a_connection_without_an_answer_asks_what_forbids_it(void **state) {
+    (void)state;
+    static const struct {
+        int errnum, code;
+        bool asks;
+    } rows[] = {
+        {ETIMEDOUT, CO_TIMEOUT, true},
+        {EHOSTUNREACH, CO_UNAVAILABLE, true},
+        {ENETUNREACH, CO_UNAVAILABLE, true},
+        {EPERM, CO_PERMISSION, true},
+        {ECONNREFUSED, CO_UNAVAILABLE, false},
+        {EMFILE, CO_NORESOURCE, false},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct co_err err = {0};
+        assert_int_equal(co_err_connect(&err, rows[i].errnum, "connect to %s", "x"), rows[i].code);
+        assert_int_equal(err.code, rows[i].code);
+        assert_int_equal(strncmp(err.msg, "connect to x: ", 14), 0);
+        assert_int_equal(strstr(err.msg, "does a NetworkPolicy") != NULL, rows[i].asks);
+        assert_int_equal(co_err_connect(NULL, rows[i].errnum, "x"), rows[i].code);
+    }
 }
 
 static void errno_is_translated_with_its_text(void **state) {
@@ -105,6 +129,7 @@ int main(void) {
         cmocka_unit_test(wrapping_puts_context_before),
         cmocka_unit_test(long_messages_are_cut_visibly),
         cmocka_unit_test(errno_is_translated_with_its_text),
+        cmocka_unit_test(a_connection_without_an_answer_asks_what_forbids_it),
         cmocka_unit_test(text_is_never_null),
         cmocka_unit_test(every_code_has_a_name_and_a_remedy),
     };

@@ -285,7 +285,7 @@ struct rt_client; /* any thread may call; rt_finish: one; rt_step, rt_barrier, r
 
 /* Connects to all servers and creates the tables there.  While servers are not ready, it prints
  * Paddle's two lines ("server not ready, wait 3 sec to retry..." / "not ready endpoints:[...]") on
- * stderr every 3 s.  options NULL: all defaults.  specs are copied.
+ * stderr every 3 s, and less and less often why.  options NULL: all defaults.  specs are copied.
  * CO_TIMEOUT names the endpoints that are not ready.  CO_PERMISSION: a server refused this trainer
  * (other job, wrong token, other tables, id already in use).  CO_INVALID: only one of the two
  * encrypts. */

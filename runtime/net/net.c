@@ -60,14 +60,16 @@ static void address_text(const struct addrinfo *a, char *ret_text, size_t size) 
 
 /* Starts to connect. The socket becomes writable when the result is known; -1: it failed at once.
  */
+/* A descriptor, or minus an errno. */
 static int begin_connect(const struct addrinfo *a) {
     int fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     /* no wait: the descriptor is non-blocking */
     if (fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen) < 0 && errno != EINPROGRESS) {
+        int e = errno;
         co_close(fd);
-        return -1;
+        return -e;
     }
-    return fd;
+    return fd < 0 ? -errno : fd;
 }
 
 /* What net_connect tries. */
@@ -77,6 +79,7 @@ struct reach {
     size_t m;
     struct co_loop *loop; /* while names are looked up */
     size_t asked;         /* names without an answer yet */
+    struct net_reached *ret;
 };
 
 /* A name that is looked up. */
@@ -95,14 +98,18 @@ static void begin_addresses(struct reach *r, size_t endpoint, const struct addri
             t->endpoint = endpoint;
             address_text(a, t->address, sizeof(t->address));
             r->fds[r->m++] = (struct pollfd){.fd = fd, .events = POLLOUT};
+        } else {
+            co_err_connect(&r->ret[endpoint].err, -fd, "cannot connect");
         }
     }
 }
 
 static void on_found(void *arg, const struct addrinfo *list, const struct co_err *err) {
     struct name *n = arg;
-    (void)err; /* a name that is not known is like an endpoint that nobody listens at */
     n->lookup = NULL;
+    if (err) {
+        n->r->ret[n->endpoint].err = *err;
+    }
     begin_addresses(n->r, n->endpoint, list);
     if (--n->r->asked == 0) {
         co_loop_stop(n->r->loop);
@@ -130,7 +137,11 @@ static void begin_names(
     co_timer_start(co_timer_new(loop, on_end, loop), NAMES_MS);
     co_loop_run(loop);
     for (size_t i = 0; i < n; i++) {
-        co_lookup_cancel(names[i].lookup);
+        if (names[i].lookup) {
+            co_err_set(&r->ret[names[i].endpoint].err, CO_TIMEOUT,
+                "its name is not known within %d s", NAMES_MS / 1000);
+            co_lookup_cancel(names[i].lookup);
+        }
     }
 }
 
@@ -152,11 +163,12 @@ static void begin_all(struct reach *r, const char *const *endpoints, size_t n) {
     }
 }
 
-/* To be called once per socket, because reading SO_ERROR clears it. */
-static bool is_connected(int fd) {
+/* 0, or why the connection was not made.  To be called once per socket, because reading SO_ERROR
+ * clears it. */
+static int result_of(int fd) {
     int e = 0;
     socklen_t len = sizeof(e);
-    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &e, &len) == 0 && e == 0;
+    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &e, &len) == 0 ? e : errno;
 }
 
 /* The result of one attempt is known. If several addresses of an endpoint accept at the same time,
@@ -164,7 +176,11 @@ static bool is_connected(int fd) {
 static size_t decide_attempt(
     struct pollfd *fd, const struct connect_attempt *t, struct net_reached *ret) {
     struct net_reached *r = &ret[t->endpoint];
-    bool taken = r->fd < 0 && is_connected(fd->fd);
+    int failed = r->fd < 0 ? result_of(fd->fd) : 0;
+    bool taken = r->fd < 0 && !failed;
+    if (failed) {
+        co_err_connect(&r->err, failed, "cannot connect");
+    }
     if (taken) {
         r->fd = fd->fd;
         (void)snprintf(r->address, sizeof(r->address), "%s", t->address);
@@ -182,7 +198,7 @@ size_t net_connect(
     for (size_t i = 0; i < n; i++) {
         ret[i] = (struct net_reached){.fd = -1};
     }
-    struct reach r = {.fds = fds, .attempts = attempts};
+    struct reach r = {.fds = fds, .attempts = attempts, .ret = ret};
     begin_all(&r, endpoints, n);
     int64_t end = co_now_ms() + timeout_ms;
     size_t m = r.m, left = m, ok = 0;
@@ -203,6 +219,10 @@ size_t net_connect(
     }
     for (size_t i = 0; i < m; i++) {
         if (fds[i].fd >= 0) {
+            struct net_reached *late = &ret[attempts[i].endpoint];
+            if (late->fd < 0) {
+                co_err_connect(&late->err, ETIMEDOUT, "cannot connect");
+            }
             co_close(fds[i].fd);
         }
     }

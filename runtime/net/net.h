@@ -10,8 +10,9 @@
 #include "common/err.h"
 
 struct net_reached {
-    int fd;           /* connected, non-blocking, owned by the caller; -1: nobody accepted */
-    char address[64]; /* numeric "ip:port" that accepted */
+    int fd;            /* connected, non-blocking, owned by the caller; -1: nobody accepted */
+    char address[64];  /* numeric "ip:port" that accepted */
+    struct co_err err; /* why nobody did, at the last of its addresses; of no use if one did */
 };
 
 /* Connects to all endpoints ("host:port") at the same time, each at up to four of its addresses.

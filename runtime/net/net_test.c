@@ -54,6 +54,8 @@ static void only_listening_endpoints_are_reachable(void **state) {
     CO_AUTOCLOSE int there = ok[1].fd;
     assert_true(there >= 0);
     assert_true(ok[0].fd < 0 && ok[2].fd < 0 && ok[3].fd < 0 && ok[4].fd < 0);
+    assert_string_equal("cannot connect: Connection refused", ok[0].err.msg);
+    assert_non_null(strstr(ok[3].err.msg, "nohost.invalid"));
 }
 
 static void a_silent_endpoint_costs_no_more_than_the_timeout(void **state) {
@@ -63,6 +65,9 @@ static void a_silent_endpoint_costs_no_more_than_the_timeout(void **state) {
     int64_t begin = co_now_ms();
     assert_int_equal(0, net_connect(endpoints, 1, 200, ok));
     assert_true(co_now_ms() - begin < 60000); /* the kernel waits for two minutes */
+    assert_true(ok[0].fd < 0);
+    /* A machine may know at once that there is no way. */
+    assert_int_equal(0, strncmp(ok[0].err.msg, "cannot connect: ", 16));
 }
 
 /* Ten seconds for all of them. */
@@ -77,6 +82,7 @@ static void a_resolver_that_is_silent_is_waited_for_once(void **state) {
     assert_int_equal(1, net_connect(endpoints, 3, 300, ok));
     assert_true(co_now_ms() - begin < 60000);
     assert_string_equal(up, ok[1].address);
+    assert_string_equal("its name is not known within 10 s", ok[0].err.msg);
     co_close(ok[1].fd);
 }
 

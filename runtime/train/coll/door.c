@@ -199,9 +199,16 @@ static int accept_all(struct coll_hall *h, int64_t deadline_ms, struct co_err *e
         if (rc != CO_TIMEOUT) {
             return coll_group_why(a->g, err);
         }
-        if (last) {
+        if (last && h->refused[0]) {
             return co_err_set(err, rc, "rank %s of %u has not come within %lld ms%s",
                 list_missing(a, list), a->g->size, (long long)(deadline_ms - begun), h->refused);
+        }
+        if (last) {
+            return co_err_set(err, rc,
+                "rank %s of %u has not come within %lld ms: what does its log say, and may it "
+                "connect to \"%.200s\"?",
+                list_missing(a, list), a->g->size, (long long)(deadline_ms - begun),
+                a->g->endpoints[a->g->rank]);
         }
         (void)snprintf(text, sizeof(text), "waiting for rank %s for %lld s to form the group%s",
             list_missing(a, list), (long long)(warn / 1000), h->refused);

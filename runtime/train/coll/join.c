@@ -96,7 +96,7 @@ static int connect_tcp(struct rt_group *g, uint32_t to, bool by_name, int64_t en
             co_close(fd);
         }
     }
-    return e == 0 ? 0 : co_err_errno(err, e, "connect");
+    return e == 0 ? 0 : co_err_connect(err, e, "connect");
 }
 
 static int connect_unix(const struct rt_group *g, const struct sockaddr_un *a, size_t bytes,

@@ -72,6 +72,28 @@ static void print_missing(struct rt_client *c) {
     (void)!write(STDERR_FILENO, text, strlen(text));
 }
 
+/* The last reason of the first server that is missing, and how many are; none known: 0. */
+static uint32_t find_why(struct rt_client *c, struct co_err *ret) {
+    CO_AUTOFREE uint32_t *which = co_xcalloc(c->n_servers, sizeof(*which));
+    uint32_t n = psc_links_in(c, PSC_LINKS_MISSING, which);
+    for (uint32_t i = 0; i < n; i++) {
+        *ret = psc_link_why(c, which[i]);
+        if (ret->code) {
+            return n;
+        }
+    }
+    return 0;
+}
+
+static void warn_missing(struct rt_client *c, int64_t waited_ms) {
+    struct co_err why = {0};
+    uint32_t n = find_why(c, &why);
+    if (n > 0) {
+        ps_log_warn("waiting for %u of %u servers for %lld s: %s", n, c->n_servers,
+            (long long)(waited_ms / 1000), why.msg);
+    }
+}
+
 /* Keeps the reason for the log and for the final error.  *ret is set when no retry can help. */
 static void note_failure(
     struct rt_client *c, uint32_t server, const struct co_err *e, struct co_err *ret) {
@@ -97,6 +119,16 @@ static void wait_greetings(struct rt_client *c, const uint32_t *which, struct rt
     }
 }
 
+static void note_unreached(struct rt_client *c, const uint32_t *which, const char **endpoints,
+    struct net_reached *reached, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        if (reached[i].fd < 0 && reached[i].err.code) {
+            co_err_wrap(&reached[i].err, "server %u (%s)", which[i], endpoints[i]);
+            psc_link_note(c, which[i], &reached[i].err);
+        }
+    }
+}
+
 /* Makes one attempt at every missing server: connects (the system's resolver finds names, with its
  * search list and hosts file), proves the token and sends hello.  Fails only with an error that no
  * retry can help. */
@@ -110,7 +142,9 @@ static int attempt_join(struct rt_client *c, struct co_err *err) {
     for (uint32_t i = 0; i < n; i++) {
         endpoints[i] = psc_link_endpoint(c, which[i]);
     }
-    if (net_connect(endpoints, n, psc_client_left(c, CONNECT_MS), reached) == 0) {
+    size_t n_reached = net_connect(endpoints, n, psc_client_left(c, CONNECT_MS), reached);
+    note_unreached(c, which, endpoints, reached, n);
+    if (n_reached == 0) {
         return 0;
     }
     for (uint32_t i = 0; i < n; i++) {
@@ -170,12 +204,8 @@ static int begin_all(struct rt_client *c, struct co_err *err) {
 static int give_up(struct rt_client *c, struct co_err *err) {
     CO_AUTOBUF struct co_buf list = CO_BUF(400);
     list_missing(c, &list);
-    CO_AUTOFREE uint32_t *which = co_xcalloc(c->n_servers, sizeof(*which));
-    uint32_t n = psc_links_in(c, PSC_LINKS_MISSING, which);
     struct co_err why = {0};
-    for (uint32_t i = 0; i < n && !why.code; i++) {
-        why = psc_link_why(c, which[i]);
-    }
+    (void)find_why(c, &why);
     return co_err_set(err, CO_TIMEOUT, "servers not ready within %.1f s: [%s]%s%s",
         (double)c->options.start_timeout_ms / 1000, list.data ? list.data : "...",
         why.code ? "; " : "", why.code ? why.msg : "");
@@ -203,7 +233,7 @@ static bool note_joined(struct rt_client *c) {
 }
 
 static int join_until(struct rt_client *c, int64_t until_ms, struct co_err *err) {
-    int64_t printed = co_now_ms() - PRINT_MS;
+    int64_t begun = co_now_ms(), printed = begun - PRINT_MS, warn = PRINT_MS;
     for (;;) {
         CO_TRY(attempt_join(c, err));
         if (count_missing(c) == 0) {
@@ -221,6 +251,10 @@ static int join_until(struct rt_client *c, int64_t until_ms, struct co_err *err)
         if (now - printed >= PRINT_MS && count_missing(c) > 0) {
             printed = now;
             print_missing(c);
+        }
+        if (now - begun >= warn && count_missing(c) > 0) {
+            warn_missing(c, now - begun);
+            warn *= 2;
         }
         /* A server that comes up cannot notify us, so poll. */
         (void)poll(NULL, 0, psc_client_left(c, RETRY_MS));

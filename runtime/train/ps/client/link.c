@@ -383,12 +383,22 @@ void psc_link_raise(struct rt_client *c, uint32_t i) {
     psc_client_pump(l);
 }
 
+/* An attempt that ended with the time to start says less than one that had its whole time. */
+static void note_why(struct psc_link *l, const struct co_err *why) {
+    bool cut = why->code == CO_TIMEOUT && psc_client_left(l->c, 1) == 0;
+    l->why = cut && l->why.code ? l->why : *why;
+}
+
+void psc_link_note(struct rt_client *c, uint32_t i, const struct co_err *why) {
+    psc_lock(c);
+    note_why(&c->links->at[i], why);
+    psc_unlock(c);
+}
+
 void psc_link_drop(struct rt_client *c, uint32_t i, const struct co_err *why) {
     struct psc_link *l = &c->links->at[i];
     psc_lock(c);
-    /* An attempt that ended with the time to start says less than one that had its whole time. */
-    bool cut = why->code == CO_TIMEOUT && psc_client_left(c, 1) == 0;
-    l->why = cut && l->why.code ? l->why : *why;
+    note_why(l, why);
     struct rpc_stream *stream = co_steal_ptr(l->stream);
     psc_link_set(l, PSC_LINK_DOWN);
     psc_client_drop_lanes(l);

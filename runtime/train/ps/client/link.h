@@ -67,6 +67,8 @@ void psc_link_welcome(struct rt_client *c, uint32_t i, const struct psc_welcome 
 void psc_link_answered(struct rt_client *c, uint32_t i, enum psc_link_state to);
 void psc_link_raise(struct rt_client *c, uint32_t i);
 void psc_link_drop(struct rt_client *c, uint32_t i, const struct co_err *why);
+/* Why there is still no connection: the log, and the error at the end, have the last reason. */
+void psc_link_note(struct rt_client *c, uint32_t i, const struct co_err *why);
 /* Whether the client waits for its return. */
 bool psc_link_is_away(struct rt_client *c, uint32_t i);
 

@@ -127,19 +127,39 @@ static void a_backup_worker_may_be_stopped(void **state) {
     continue_without_a_trainer(*state, "backup", SIGSTOP);
 }
 
+/* Nobody listens at their ports. */
 static void waiting_for_servers_prints_the_classic_lines_and_ends(void **state) {
     struct process_job *j = *state;
     (void)setenv("PADDLE_PS_START_TIMEOUT", "1s", 1);
     j->mode = "async";
     start(j, &j->trainer[0], false, 0);
     ends(&j->trainer[0], 1, co_now_ms() + DEADLINE_MS);
-    char text[128];
+    char text[256];
     (void)snprintf(text, sizeof(text),
         "server not ready, wait 3 sec to retry...\n"
         "not ready endpoints:['127.0.0.1:%u', '127.0.0.1:%u']\n",
         j->ports[0], j->ports[1]);
     said(&j->trainer[0], text);
+    (void)snprintf(text, sizeof(text),
+        "server 0 (127.0.0.1:%u): cannot connect: Connection refused", j->ports[0]);
+    said(&j->trainer[0], text);
     said(&j->trainer[0], "error: servers not ready within 1.0 s");
+}
+
+/* Long before it gives up. */
+static void a_trainer_logs_why_it_waits_for_servers(void **state) {
+    struct process_job *j = *state;
+    j->mode = "async";
+    start(j, &j->trainer[0], false, 0);
+    bool logged = false;
+    for (int64_t end = co_now_ms() + DEADLINE_MS; !logged && co_now_ms() < end;) {
+        struct pollfd ends_early = {.fd = j->trainer[0].fd, .events = POLLIN};
+        assert_int_equal(0, poll(&ends_early, 1, 50));
+        CO_AUTOFREE char *log = log_of(&j->trainer[0]);
+        logged = strstr(log, "waiting for 2 of 2 servers for ") != NULL;
+    }
+    said(&j->trainer[0], "cannot connect: Connection refused");
+    assert_true(logged);
 }
 
 /* Neither one without the token nor one that asks nobody joins, and the job is trained as if they
@@ -211,6 +231,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_backup_worker_may_be_stopped, setup, teardown),
         cmocka_unit_test_setup_teardown(
             waiting_for_servers_prints_the_classic_lines_and_ends, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_trainer_logs_why_it_waits_for_servers, setup, teardown),
         cmocka_unit_test_setup_teardown(strangers_change_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(a_server_obeys_sigterm, setup, teardown),
     };
