@@ -107,11 +107,17 @@ static int parse_one(const struct co_flag *flags, size_t n, int argc, char *cons
             "flag \"--%s\" is given as \"%.100s\" and as \"%.100s\": it can have one value only",
             f->name, before, value);
     }
+    if (f->given) {
+        *f->given = true;
+    }
     return flag_set(f, value, err);
 }
 
 static int set_defaults(const struct co_flag *flags, size_t n, struct co_err *err) {
     for (size_t i = 0; i < n; i++) {
+        if (flags[i].given) {
+            *flags[i].given = false;
+        }
         int r = flag_set(&flags[i], flag_default(&flags[i]), err);
         if (r) {
             co_err_wrap(err, "default");

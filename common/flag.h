@@ -31,6 +31,7 @@ struct co_flag {
     const char *metavar; /* placeholder in help, or "a|b": the valid words; NULL: the type's */
     bool hidden;         /* not in --help, only in the reference */
     bool once;           /* for CO_FLAG_STR: two different values are an error */
+    bool *given;         /* NULL, or gets whether the command line has it: a 0 may mean something */
 };
 
 /* Sets every default, then reads argv[1..argc).  *ret_rest: index of the first word that is not a

@@ -12,14 +12,14 @@ static struct {
     const char *name, *empty;
     int64_t count, any, wait;
     double rate;
-    bool on, off, secret;
+    bool on, off, secret, any_given;
 } v;
 
 static const struct co_flag flags[] = {
     {"name", CO_FLAG_STR, &v.name, "x", "a name | of things"},
     {"empty", CO_FLAG_STR, &v.empty, NULL, "empty unless given"},
     {"count", CO_FLAG_INT, &v.count, "3", "how many", .min = 1, .max = 10, .metavar = "n"},
-    {"any", CO_FLAG_INT, &v.any, NULL, "any number"},
+    {"any", CO_FLAG_INT, &v.any, NULL, "any number", .given = &v.any_given},
     {"rate", CO_FLAG_FLOAT, &v.rate, "0.5", "how often"},
     {"wait", CO_FLAG_DURATION, &v.wait, "15s",
         "how long to wait before giving up, counted from "
@@ -126,6 +126,16 @@ static void flags_and_names_come_in_any_order(void **state) {
         assert_null(rows[i].words[argc - rest]);
         assert_null(argv[argc]);
     }
+}
+
+static void a_zero_that_was_given_is_no_default(void **state) {
+    (void)state;
+    struct co_err err;
+    int rest;
+    assert_int_equal(parse("--any=0", &rest, &err), 0);
+    assert_true(v.any_given && v.any == 0);
+    assert_int_equal(parse("--count=1", &rest, &err), 0);
+    assert_true(!v.any_given && v.any == 0);
 }
 
 static void the_last_of_repeated_flags_wins(void **state) {
@@ -310,6 +320,7 @@ int main(void) {
         cmocka_unit_test(defaults_are_set_before_anything_is_read),
         cmocka_unit_test(all_spellings_are_taken),
         cmocka_unit_test(flags_and_names_come_in_any_order),
+        cmocka_unit_test(a_zero_that_was_given_is_no_default),
         cmocka_unit_test(the_last_of_repeated_flags_wins),
         cmocka_unit_test(two_values_of_a_once_flag_are_an_error),
         cmocka_unit_test(flags_end_at_two_dashes_one_dash_or_a_word),

@@ -99,22 +99,24 @@ def test_exit_code_of_the_job(tmp_path):
     assert b"sh-worker-1" in r.stdout
 
 
-def test_ctrl_c_ends_all(tmp_path):
+@pytest.mark.parametrize("flags,time_to_end", [([], b"10.0 s"), (["--grace=0s"], b"0.0 s"), (["--grace", "2500ms"], b"2.5 s")])
+def test_ctrl_c_ends_all(flags, time_to_end, tmp_path):
     f = tmp_path / "j.yaml"
     mark = f"mark-{os.getpid()}-{time.monotonic_ns()}"
     f.write_text(shells(f"echo up; tail -f /dev/null # {mark}"))
     rendered = subprocess.run([BIN / "paddle-operator", "render", f], check=True, capture_output=True).stdout
     (tmp_path / "rendered").write_bytes(rendered)
     with open(tmp_path / "rendered") as stdin:
-        p = subprocess.Popen([BIN / "paddlerun", "local"], stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        p = subprocess.Popen([BIN / "paddlerun", "local", *flags], stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     seen = b""
     while seen.count(b"up") < 2:
         line = p.stdout.readline()
         assert line, seen
         seen += line
     p.send_signal(signal.SIGINT)
-    p.communicate(timeout=60)
+    said = p.communicate(timeout=60)[0]
     assert p.returncode not in (0, None)
+    assert b"pods have " + time_to_end + b" to end" in said, said
     left = subprocess.run(["pgrep", "-f", mark], capture_output=True, text=True).stdout
     assert not left, left
 

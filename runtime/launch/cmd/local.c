@@ -105,12 +105,13 @@ static int local(const char *file, const char *colour, const struct images *imag
 
 int cmd_local(int argc, char **argv) {
     struct local_options options = {.out = STDOUT_FILENO};
+    bool says_grace = false;
     const char *image = NULL, *colour = NULL;
     const struct co_flag flags[] = {
         {"image", CO_FLAG_STR, &image, .metavar = "NAME=COMMAND",
             .help = "command of an image, for pods without a command of their own; may be "
                     "repeated; paddlejob/runtime is built in"},
-        {"grace", CO_FLAG_DURATION, &options.grace_ms,
+        {"grace", CO_FLAG_DURATION, &options.grace_ms, .given = &says_grace,
             .help = "time between SIGTERM and SIGKILL when pods are stopped; otherwise their "
                     "longest terminationGracePeriodSeconds, or 10 s where none says it"},
         {"server-grace", CO_FLAG_DURATION, &options.server_grace_ms, "30s",
@@ -125,6 +126,7 @@ int cmd_local(int argc, char **argv) {
     if (!r && !options_command_words(usage, flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
         return code;
     }
+    options.grace_ms = says_grace ? options.grace_ms : -1;
     if (!r && rest + 1 < argc) {
         r = co_err_set(&err, CO_INVALID, "one file at most, got \"%.100s\", too", argv[rest + 1]);
     }

@@ -150,7 +150,7 @@ static void time_is_up(void *arg) {
 
 static int64_t get_grace_ms(const struct local *l) {
     int64_t said = l->pods->says_grace ? l->pods->grace_s * 1000 : GRACE_MS;
-    return l->options->grace_ms ? l->options->grace_ms : said;
+    return l->options->grace_ms >= 0 ? l->options->grace_ms : said;
 }
 
 static void stop_all(struct local *l) {

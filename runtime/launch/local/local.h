@@ -12,7 +12,7 @@
 #include "runtime/launch/local/pods.h"
 
 struct local_options {
-    int64_t grace_ms;        /* SIGTERM -> SIGKILL; 0: as the pods say, or 10 s */
+    int64_t grace_ms;        /* SIGTERM -> SIGKILL; -1: as the pods say, or 10 s */
     int64_t server_grace_ms; /* for servers, once workers are done */
     int out;                 /* where lines go */
     bool colour;

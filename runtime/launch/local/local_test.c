@@ -249,9 +249,10 @@ static void pods_have_as_long_as_the_flag_or_their_templates_say(void **state) {
         int64_t flag_ms, grace_s;
         const char *said;
     } rows[] = {
-        {0, -1, "pods have 10.0 s to end"},
-        {0, 0, "pods have 0.0 s to end"},
-        {0, 45, "pods have 45.0 s to end"},
+        {-1, -1, "pods have 10.0 s to end"},
+        {-1, 0, "pods have 0.0 s to end"},
+        {-1, 45, "pods have 45.0 s to end"},
+        {0, 45, "pods have 0.0 s to end"},
         {20500, 45, "pods have 20.5 s to end"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
