@@ -532,11 +532,11 @@ struct rt_checkpoint {
     uint32_t deltas; /* deltas from its full one up to this one, this one included */
     uint64_t spare[4];
 };
-/* One trainer calls it; blocks until the checkpoint is complete.  dir: a path on the servers; a
- * relative one is below this process's working directory.  options, ret: NULL allowed.  A failure
- * affects nothing but this checkpoint.  CO_PERMISSION: a server writes checkpoints only elsewhere.
- * CO_EXISTS: another job writes its checkpoints there, err names it.
- * CO_INVALID: server 0 does not see what the others wrote, or the mode does not fit. */
+/* One trainer calls it at a time; blocks until the checkpoint is complete.  dir: a path on the
+ * servers; a relative one is below this process's working directory.  options, ret: NULL allowed.
+ * A failure affects nothing but this checkpoint.  CO_PERMISSION: a server writes checkpoints only
+ * elsewhere. CO_EXISTS: another job writes its checkpoints there, err names it. CO_INVALID: server
+ * 0 does not see what the others wrote, or the mode does not fit. */
 CO_MUST_CHECK int rt_checkpoint(struct rt_client *c, const char *dir,
     const struct rt_checkpoint_options *options, struct rt_checkpoint *ret, struct co_err *err);
 

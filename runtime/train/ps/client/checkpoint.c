@@ -197,6 +197,15 @@ int psc_checkpoint_begin(struct rt_client *c, const struct rt_checkpoint_options
     return 0;
 }
 
+/* Another trainer may have made checkpoints there since this one looked. */
+static void learn_next(struct rt_client *c) {
+    struct psc_saving *sv = c->saving;
+    Rpc__CkptFound found = RPC__CKPT_FOUND__INIT;
+    if (psc_checkpoint_find(c, sv->dir, UINT64_MAX, false, &found, NULL) == 0) {
+        sv->next = found.last >= sv->next ? found.last + 1 : sv->next;
+    }
+}
+
 static void note_made(const struct psc_checkpoint_attempt *a, const struct rt_checkpoint *made) {
     meter_add(METER_M_CHECKPOINTS, METER_DONE, 1);
     meter_set(METER_M_CHECKPOINT_NUMBER, 0, (double)made->number);
@@ -211,6 +220,9 @@ int psc_checkpoint_finish(
     int rc = psc_call_wait(co_steal_ptr(a->call), PSC_PART_MS, err);
     if (rc == 0) {
         rc = commit(a, sv->dir, err);
+    }
+    if (rc == CO_CONFLICT) {
+        learn_next(a->c);
     }
     if (rc < 0) {
         meter_add(METER_M_CHECKPOINTS, METER_FAILED, 1);
@@ -230,7 +242,8 @@ int psc_checkpoint_finish(
 }
 
 bool psc_checkpoint_for_full(const struct psc_checkpoint_attempt *a, int code) {
-    return a->deltas > 0 && (code == CO_CONFLICT || code == CO_NORESOURCE);
+    bool taken = code == CO_CONFLICT && a->c->saving->next > a->number + 1;
+    return taken || (a->deltas > 0 && (code == CO_CONFLICT || code == CO_NORESOURCE));
 }
 
 static int checkpoint(struct rt_client *c, const struct rt_checkpoint_options *o,

@@ -703,6 +703,28 @@ static void the_first_checkpoint_after_a_restore_is_full(void **state) {
     }
 }
 
+/* One that took over from another, which continues later: neither knows what the other made. */
+static void another_trainer_makes_the_next_checkpoint(void **state) {
+    static const uint32_t makes[] = {0, 1, 1, 1, 0, 0, 1};
+    struct world w;
+    uint64_t before = 0;
+    world_start(&w, 2, 2, 2, NULL);
+    struct rt_client *c[2] = {NULL};
+    for (uint32_t t = 0; t < 2; t++) {
+        c[t] = enter(&w, t, (struct rt_client_options){.mode = RT_ASYNC});
+    }
+    for (size_t i = 0; i < CO_ARRAY_LEN(makes); i++) {
+        struct rt_checkpoint made = {0};
+        push_batch(c[makes[i]], i, false);
+        OK(rt_checkpoint(c[makes[i]], *state, NULL, &made, &err));
+        assert_true(made.number > before);
+        before = made.number;
+    }
+    OK(rt_finish(c[0], &err));
+    OK(rt_finish(c[1], &err));
+    world_end(&w);
+}
+
 /* A checkpoint that could not even make its directory leaves nothing behind that counts.  One that
  * comes after it, from a trainer that knows nothing of it, still gets a number of its own, not the
  * answer of the one that failed. */
@@ -1028,6 +1050,7 @@ int main(void) {
         CO_TEST_IN_FOLDER(a_directory_that_cannot_be_listed_is_an_error),
         CO_TEST_IN_FOLDER(the_first_checkpoint_after_a_restore_is_full),
         CO_TEST_IN_FOLDER(a_checkpoint_after_a_failed_one_gets_its_own_number),
+        CO_TEST_IN_FOLDER(another_trainer_makes_the_next_checkpoint),
         CO_TEST_IN_FOLDER(modes_say_which_rows_are_saved),
         CO_TEST_IN_FOLDER(a_model_refresh_loads_new_checkpoints),
         CO_TEST_IN_FOLDER(a_model_keeps_to_the_tables_of_its_checkpoint),
