@@ -14,6 +14,8 @@
 #include "runtime/train/ps/client/checkpoint_internal.h"
 #include "runtime/train/ps/client/options.h"
 
+enum { TRIES = 4 };
+
 /* ---- messages ---- */
 
 int psc_checkpoint_call(struct rt_client *c, const char *what, const Rpc__Control *m,
@@ -95,6 +97,7 @@ static void fill_order(
     ret->previous = a->previous;
     ret->step = a->step;
     ret->mode = a->mode;
+    ret->maker = a->c->incarnation;
 }
 
 static int commit(struct psc_checkpoint_attempt *a, const char *dir, struct co_err *err) {
@@ -246,7 +249,8 @@ bool psc_checkpoint_for_full(const struct psc_checkpoint_attempt *a, int code) {
     return taken || (a->deltas > 0 && (code == CO_CONFLICT || code == CO_NORESOURCE));
 }
 
-static int checkpoint(struct rt_client *c, const struct rt_checkpoint_options *o,
+/* Ends: who makes checkpoints at the same time may take each other's numbers for ever. */
+static int checkpoint(struct rt_client *c, const struct rt_checkpoint_options *o, int tries,
     struct rt_checkpoint *ret, struct co_err *err) {
     CO_CLEANUP(psc_attempt_freep) struct psc_checkpoint_attempt *a = NULL;
     struct co_err why = {0};
@@ -254,10 +258,10 @@ static int checkpoint(struct rt_client *c, const struct rt_checkpoint_options *o
     if (rc == 0) {
         rc = psc_checkpoint_finish(a, ret, &why);
     }
-    if (rc < 0 && a && psc_checkpoint_for_full(a, rc)) {
+    if (rc < 0 && a && tries > 1 && psc_checkpoint_for_full(a, rc)) {
         struct rt_checkpoint_options full = *o;
         full.full = true;
-        return checkpoint(c, &full, ret, err);
+        return checkpoint(c, &full, tries - 1, ret, err);
     }
     return rc < 0 ? co_err_set(err, rc, "%s", why.msg) : 0;
 }
@@ -268,7 +272,7 @@ static int checkpoint_to(struct rt_client *c, const char *dir,
     CO_TRY(CO_SPARE_CHECK(o, "rt_checkpoint_options", err));
     CO_TRY(psc_checkpoint_learn(c, dir, err));
     CO_TRY(psc_checkpoint_check(c, o, err));
-    return checkpoint(c, o, ret, err);
+    return checkpoint(c, o, TRIES, ret, err);
 }
 
 int rt_checkpoint(struct rt_client *c, const char *dir, const struct rt_checkpoint_options *options,

@@ -79,7 +79,8 @@ CO_MUST_CHECK int psc_checkpoint_begin(struct rt_client *c, const struct rt_chec
 CO_MUST_CHECK int psc_checkpoint_finish(
     struct psc_checkpoint_attempt *a, struct rt_checkpoint *ret, struct co_err *err);
 /* Whether a full checkpoint may succeed where this one failed.  CO_CONFLICT: a server does not know
- * what has changed since the last one, or another trainer has used the number.  CO_NORESOURCE: perhaps it has a long list of erased ids,
- * which only grows; a full checkpoint has no such list. */
+ * what has changed since the last one, or another trainer has used the number.  CO_NORESOURCE:
+ * perhaps it has a long list of erased ids, which only grows; a full checkpoint has no such list.
+ */
 bool psc_checkpoint_for_full(const struct psc_checkpoint_attempt *a, int code);
 void psc_attempt_free(struct psc_checkpoint_attempt *a);

@@ -103,6 +103,7 @@ static void try_answer(struct shard_save *v) {
 static int begin(struct shard_save *v, uint32_t trainer, uint64_t step, const struct rpc_frame *f,
     const Rpc__CkptOrder *o, struct co_err *err) {
     const struct shard_snapshot_order order = {.dir = o->dir,
+        .maker = o->maker,
         .number = o->number,
         .previous = o->previous,
         .full = o->root == o->number,

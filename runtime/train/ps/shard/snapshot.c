@@ -199,8 +199,8 @@ static void write_all_kept(struct shard_snapshot *s) {
 }
 
 static bool is_newest(const struct shard_snapshot *s, const struct shard_snapshot_order *o) {
-    return o->number == s->last && o->previous == s->previous && o->full == s->full &&
-           o->mode == s->ordered;
+    return o->number == s->last && o->maker == s->maker && o->previous == s->previous &&
+           o->full == s->full && o->mode == s->ordered;
 }
 
 /* Modes change counts of the rows that they save, in tables with evict "ctr".  A cold row is read
@@ -255,6 +255,7 @@ int shard_snapshot_begin(struct shard_snapshot *s, const struct shard_snapshot_o
     s->dir = co_xstrdup(order->dir);
     s->before = known ? order->previous : 0;
     s->previous = order->previous;
+    s->maker = order->maker;
     s->last = order->number;
     s->newest = s->ticket = *ret_ticket;
     s->full = order->full;

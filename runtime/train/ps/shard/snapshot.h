@@ -55,7 +55,7 @@ struct shard_snapshot {
     char *dir;                       /* owned; directory of the newest snapshot and these: */
     uint64_t last, before;           /* its number; what `pending` is relative to; 0: unknown */
     uint64_t newest;                 /* its ticket */
-    uint64_t previous;               /* order->previous of it */
+    uint64_t previous, maker;        /* order->previous and maker of it */
     enum rt_save_mode ordered, mode; /* the mode of its order; the mode that is used */
     /* The cursor: all that comes before it is written. */
     uint32_t table;
@@ -72,6 +72,7 @@ struct shard_snapshot_order {
     uint64_t number, previous; /* previous: the last completed checkpoint; 0: none */
     bool full;
     enum rt_save_mode mode;
+    uint64_t maker; /* incarnation of the trainer that gives the order */
 };
 
 void shard_snapshot_init(
