@@ -6,7 +6,7 @@ _paddlerun_table() {
     flags='' switches='' commands='' values=''
     case $1 in
     '')
-        flags='--help' switches='--help' commands='launch exec local info ckpt top cluster_train pserver train mpi docs version help'
+        flags='--help' switches='--help' commands='launch torchrun exec local info ckpt top cluster_train pserver train mpi docs version help'
         ;;
     'launch' | fleetrun)
         flags='--help --auto_cluster_config --backend --compat --cpu_affinity --devices --gpus --npus --xpus --selected_gpus --selected_xpus --dry_run --dry-run --elastic_level --elastic_server --elastic_timeout --gloo_port --heter_devices --heter_worker_num --heter_workers --host --node_ip --http_port --ips --cluster_node_ips --job_id --join_timeout --legacy --log_dir --log_level --log_max_size --log_overwrite --master --max_restart --nnodes --np --nproc_per_node --rank --require_token --run_mode --server_num --servers --silent_timeout --sort_ip --start_port --started_port --stop_timeout --termination_log --trainer_num --trainers --with_gloo --worker_num --workers' switches='--help --dry_run --dry-run --require_token' commands=''
@@ -17,6 +17,9 @@ _paddlerun_table() {
         --log_level) values='DEBUG INFO WARNING WARN ERROR CRITICAL FATAL' ;;
         --run_mode) values='collective ps ps-heter rpc ps-gpu' ;;
         esac
+        ;;
+    'torchrun')
+        flags='--help --nnodes --nproc-per-node --node-rank --rdzv-backend --rdzv-endpoint --rdzv-id --standalone --master-addr --master-port --local-addr --max-restarts --module --no-python --run-path --log-dir --redirects --tee --shutdown-timeout --role --monitor-interval --start-method --signals-to-handle --dry-run' switches='--help --standalone --module --no-python --run-path --dry-run' commands=''
         ;;
     'exec')
         flags='--help --grace --termination-log' switches='--help' commands=''

@@ -8,4 +8,5 @@
 int cmd_exec(int argc, char **argv);
 int cmd_local(int argc, char **argv);
 int cmd_launch(int argc, char **argv);
+int cmd_torchrun(int argc, char **argv);
 int cmd_docs(int argc, char **argv);

@@ -23,6 +23,8 @@ static int cmd_help(int argc, char **argv);
 const struct cmd_command cmd_commands[CMD_COMMAND_COUNT] = {
     {"launch", "fleetrun", "start this node's training processes, as Paddle's launchers do",
         cmd_launch},
+    {"torchrun", NULL, "the same by torchrun's options, with its defaults", cmd_torchrun,
+        .says = true},
     {"exec", NULL, "run a program as a container's first process: signals, orphans, exit code",
         cmd_exec, .says = true},
     {"local", NULL, "run a rendered job as processes on this machine", cmd_local, .says = true},

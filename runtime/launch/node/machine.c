@@ -201,7 +201,7 @@ static char *find_beside(const char *program) {
     return access(file, X_OK) == 0 ? co_steal_ptr(file) : NULL;
 }
 
-static char *find_python(bool *ret_named) {
+char *node_python(bool *ret_named) {
     static char *(*const where[])(const char *program) = {find_beside, find_in_path};
     const char *named = co_contract_getenv(CO_VAR_PYTHON);
     *ret_named = named != NULL;
@@ -234,7 +234,7 @@ void node_look(const char *others, bool wants_address, struct job_node *ret) {
     *ret = (struct job_node){.device = JOB_DEVICE_CPU};
     ret->ip = wants_address ? find_address(others) : co_xstrdup("127.0.0.1");
     ret->pod = make_pod_name();
-    ret->python = find_python(&ret->python_named);
+    ret->python = node_python(&ret->python_named);
     ret->dir = co_xstrdup(getcwd(dir, sizeof(dir)) ? dir : "");
     char host[HOST_NAME_MAX + 1] = "";
     bool named = gethostname(host, sizeof(host) - 1) == 0 && *host && !strchr(host, '/');

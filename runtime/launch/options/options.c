@@ -10,6 +10,7 @@
 #include "common/near.h"
 #include "common/parse.h"
 #include "common/word_list.h"
+#include "runtime/launch/options/torchrun_words.h"
 
 enum { NOTES_MAX = 1 << 20, PAGE_MAX = 1 << 20, HELP_COLUMN = 30, HELP_WIDTH = 98 };
 static const int64_t DURATION_MAX_MS = 87600LL * 3600 * 1000; /* ten years: seconds fit an int */
@@ -202,6 +203,15 @@ static const char *suggest(const char *word, size_t len) {
     return meant;
 }
 
+/* The word is the name but for dashes in place of underscores. */
+static bool is_dashed(const char *word, size_t len, const char *name) {
+    bool same = name && strlen(name) == len;
+    for (size_t i = 0; i < len && same; i++) {
+        same = name[i] == (word[i] == '-' ? '_' : word[i]);
+    }
+    return same;
+}
+
 static int refuse_word(const char *word, size_t len, bool several, struct co_err *err) {
     const int shown = (int)(len < 100 ? len : 100);
     if (several) {
@@ -210,6 +220,12 @@ static int refuse_word(const char *word, size_t len, bool several, struct co_err
             word);
     }
     const char *meant = suggest(word, len);
+    if (options_torchrun_knows(word, len) && !is_dashed(word, len, meant)) {
+        return co_err_set(err, CO_INVALID,
+            "--%.*s is an option of torchrun's: write paddlerun torchrun instead of paddlerun "
+            "launch, or look into docs/torchrun.md for the option here",
+            shown, word);
+    }
     return co_err_set(err, CO_INVALID,
         "unknown option --%.*s%s%s%s (--help lists the options); what is for the training script "
         "goes behind its name",

@@ -1,6 +1,7 @@
 """torch's own DDP over Gloo, as torchrun's documentation has it: what the launcher sets is all that it knows.  At its first start
-rank 1 ends with 9 behind the first step."""
+rank 1 ends with 9 behind the first step, with FAILS; with LOSES two wait for one to be lost."""
 import os
+import time
 
 import torch
 import torch.distributed as dist
@@ -9,6 +10,10 @@ from torch.nn.parallel import DistributedDataParallel
 dist.init_process_group("gloo")
 rank, size = dist.get_rank(), dist.get_world_size()
 assert (rank, size) == (int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+while size == 2 and os.environ.get("LOSES"):
+    dist.all_reduce(torch.zeros(1))
+    print("both are here", flush=True)
+    time.sleep(0.1)
 torch.manual_seed(0)
 model = DistributedDataParallel(torch.nn.Linear(4, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
