@@ -69,6 +69,8 @@ struct row {
 
 #define LAUNCH "launch", "--log_dir=", "--termination_log=", "--", "/bin/sh", "-c"
 
+#define SHELL "--no-python", "/bin/sh", "-c",
+
 static const struct row rows[] = {
     {tool_info, {"info"}, {NULL}, 0, "training    alone\nrole        worker 0 of 1\n"},
     {tool_info, {"info"}, {LISTS, "PADDLE_TRAINER_ID=1"}, 0, "role        worker 1 of 2\n"},
@@ -209,6 +211,18 @@ static const struct row rows[] = {
     {cmd_docs, {"docs", "man"}, {NULL}, 0, ".TH "},
     {cmd_docs, {"docs", "bash"}, {NULL}, 0, "--nproc_per_node"},
     {cmd_docs, {"docs", "zsh"}, {NULL}, 0, "--nproc_per_node"},
+    {cmd_torchrun, {"torchrun"}, {NULL}, 2, "paddlerun torchrun: no training script"},
+    {cmd_torchrun, {"torchrun", "--tee=1", "t.py"}, {NULL}, 2, "paddlerun torchrun: --tee is"},
+    {cmd_torchrun,
+        {"torchrun", "--nproc_per_node=2", SHELL "echo $RANK/$WORLD_SIZE/$OMP_NUM_THREADS"}, {NULL},
+        0, "1/2/1\n"},
+    {cmd_torchrun, {"torchrun", "--nproc-per-node=2", SHELL "echo $OMP_NUM_THREADS"},
+        {"OMP_NUM_THREADS=3"}, 0, "3\n"},
+    {cmd_torchrun,
+        {"torchrun", "--max-restarts=1", SHELL "exit $((1 - TORCHELASTIC_RESTART_COUNT))"}, {NULL},
+        0, "starting again"},
+    {cmd_torchrun, {"torchrun", "--max-restarts=1", SHELL "exit 0"},
+        {"PADDLE_TRAINER_ENDPOINTS=127.0.0.1:1"}, 0, "write spec.backoffLimit\n"},
     {cmd_docs, {"docs"}, {NULL}, 2,
         "Usage: paddlerun docs launch|torchrun|rules|metrics|man|bash|zsh"},
     {cmd_docs, {"docs", "other"}, {NULL}, 2,

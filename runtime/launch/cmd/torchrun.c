@@ -56,6 +56,13 @@ int cmd_torchrun(int argc, char **argv) {
         (void)fprintf(stderr, "paddlerun torchrun: %s\n", co_err_text(&err));
         return OPTIONS_USAGE;
     }
+    const char *restarts = given.text[OPTIONS_TORCHRUN_MAX_RESTARTS];
+    if (co_contract_getenv(CO_VAR_TRAINER_ENDPOINTS) && *restarts && strcmp(restarts, "0") != 0) {
+        (void)fputs(
+            "paddlerun torchrun: --max-restarts has no effect in a pod of a job that is not "
+            "elastic: write spec.backoffLimit\n",
+            stderr);
+    }
     /* Threads of several processes would have to share the processors. */
     if (options_torchrun_several(&given)) {
         (void)setenv("OMP_NUM_THREADS", "1", 0);
