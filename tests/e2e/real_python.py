@@ -33,7 +33,7 @@ def image(cluster):
         sh(ROOT / "python/wheel", "v1.2", home, BUILD / "lib/libpaddlert.so.1")
         sh(sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", root / PACKAGES, *home.glob("paddlert-*.whl"))
         (root / "workspace/train.py").write_text(PAGE.split("```python\n")[1].split("```")[0])
-        for script in EXAMPLE.glob("*.py"):
+        for script in [*EXAMPLE.glob("*.py"), ROOT / "tests/python/programs/ddp.py"]:
             shutil.copy(script, root / "workspace")
         sh(BUILD / "bin/wide_and_deep", "--generate", root / "workspace/data")
         sh(LOCAL / "image", "--name", IMAGE, "--workdir", "/workspace", "--out", home / "image.tar", root, seconds=600)
@@ -59,13 +59,13 @@ def test_the_job_of_the_page_trains_a_model(space, image):
     assert f"secret/{name}-token-" in space.c.kubectl("-n", space.name, "get", "secrets", "-o", "name")
 
 
-def with_torch(job):
+def with_torch(job, *more):
     """PyTorch from a folder of this machine, which all nodes are, as its libraries for GPUs are too much for an image here."""
-    for role in ("worker", "ps"):
+    for role in job["spec"].keys() & {"worker", "ps"}:
         spec = job["spec"][role]["template"]["spec"]
         spec["volumes"] = [{"name": "torch", "hostPath": {"path": str(BUILD / "torch" / SITE), "type": "Directory"}}]
         spec["containers"][0] |= {"volumeMounts": [{"name": "torch", "mountPath": "/torch", "readOnly": True}],
-                                  "env": [{"name": "PYTHONPATH", "value": "/torch"}]}
+                                  "env": [{"name": "PYTHONPATH", "value": "/torch"}, *more]}
     return job
 
 
@@ -76,3 +76,17 @@ def test_wide_and_deep(space, image, file):
     space.wait_completed(name, 300)
     pods = [f"{name}-worker-{i}" for i in range(2)]
     check_expected("\n".join(f"{p} {line}" for p in pods for line in said(space, p).splitlines()), "python")
+
+
+@pytest.mark.parametrize("fails", ["", "1"])
+def test_torchs_own_ddp_without_a_launcher(space, image, fails):
+    """The job of docs/torchrun.md; rank 1 fails at its first start, and the group restarts."""
+    page = (ROOT / "docs/torchrun.md").read_text()
+    job = yaml.safe_load(textwrap.dedent(page[page.index("    apiVersion:"):page.index("    kubectl create")]))
+    job["spec"]["cleanPodPolicy"] = "Never"
+    job = with_torch(job, {"name": "FAILS", "value": fails})
+    job["spec"]["worker"]["template"]["spec"]["containers"][0]["command"] = ["python", "ddp.py"]
+    name = create(space, yaml.safe_dump(job))
+    space.wait_completed(name, 300)
+    for i in range(2):
+        assert f"rank {i} of 2, {len(fails)} restarts: the same" in said(space, f"{name}-worker-{i}")

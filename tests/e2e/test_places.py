@@ -56,6 +56,22 @@ def test_the_variables_of_a_pod(space, intranet):
             assert env["PADDLE_PSERVERS_IP_PORT_LIST"] == ",".join(f"{h}:{port}" for h in hosts)
 
 
+@pytest.mark.parametrize("intranet", ["PodIP", "DNS"])
+def test_pods_without_a_launcher_have_torchruns_variables(space, intranet):
+    """WORLD_SIZE is the template's own, which goes before the operator's."""
+    worker = role("env; sleep 1", 2, container={"env": [{"name": "WORLD_SIZE", "value": "5"}]})
+    space.create(make("torch", worker=worker, intranet=intranet, cleanPodPolicy="Never"))
+    space.wait_completed("torch", 60)
+    first = next(p.status.pod_ip for p in space.pods("torch") if p.metadata.name == "torch-worker-0")
+    for i in range(2):
+        log = space.c.core.read_namespaced_pod_log(f"torch-worker-{i}", space.name)
+        env = dict(line.split("=", 1) for line in log.splitlines() if "=" in line)
+        want = {"RANK": str(i), "GROUP_RANK": str(i), "WORLD_SIZE": "5", "GROUP_WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
+                "MASTER_ADDR": first if intranet == "PodIP" else "torch-worker-0.torch", "MASTER_PORT": str(int(env["PADDLE_PORT"]) + 19),
+                "TORCHELASTIC_RUN_ID": "torch", "TORCHELASTIC_RESTART_COUNT": "0"}
+        assert {k: env.get(k) for k in want} == want
+
+
 def args_of_operator(cluster, change):
     """Changes the arguments of the running operator; returns what puts them back."""
     k = cluster.kubectl
