@@ -2,7 +2,7 @@
 
 ##@ Measure
 BENCH_RUN = tests/run venv && build/venv/bin/python bench/run
-ABI = python/bind common/err.h runtime/rt.h >python/paddlert/_abi.py
+ABI = python/bind "$(VERSION)" common/err.h runtime/rt.h >python/paddlert/_abi.py
 ## bench: all of these that need nothing from elsewhere
 bench: all
 	@$(BENCH_RUN) $(BENCH)

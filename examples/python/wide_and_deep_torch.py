@@ -15,7 +15,7 @@ if job.is_server:
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 
-from paddlert.torch import Dense, Embedding, ahead  # noqa: E402
+from paddlert.torch import DistributedModel, Embedding, ahead  # noqa: E402
 
 
 class Linear(nn.Module):
@@ -73,7 +73,7 @@ def main():
     if job.is_first_worker:
         tested.check()
     net = WideAndDeep(Embedding("embedding", criteo.EMBED, criteo.EMBEDDING_RULE, "uniform:min=-1,max=1", seed=options.seed))
-    with Dense(net, criteo.DENSE_RULE).connect(job, mode=options.mode, load=options.load) as dense:
+    with DistributedModel(net, criteo.DENSE_RULE).connect(job, mode=options.mode, load=options.load) as dense:
         train(net, data, dense.step, lambda batch: net.embedding.prefetch(torch.from_numpy(batch[0])))
         dense.no_more()
         dense.client.barrier()

@@ -5,7 +5,7 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from . import Error, Invalid, Job
+from . import Error, InvalidError, Job
 
 
 def count(least: int) -> Callable[[str], int]:
@@ -36,11 +36,11 @@ def job_of(a: argparse.Namespace) -> Job:
     if a.servers:
         servers = a.servers.split(",")
         if a.index >= len(servers):
-            raise Invalid(f"--index is {a.index}, expected 0 to {len(servers) - 1} as --servers names {len(servers)}")
+            raise InvalidError(f"--index is {a.index}, expected 0 to {len(servers) - 1} as --servers names {len(servers)}")
         return Job(servers=servers, server=a.index, workers=a.workers)
     job = Job()
     if not job.is_server:
-        raise Invalid(f"the environment describes worker {job.worker_index} of {job.worker_num}, "
+        raise InvalidError(f"the environment describes worker {job.worker_index} of {job.worker_num}, "
                       "expected TRAINING_ROLE=PSERVER in it, or --servers")
     return job
 
@@ -52,7 +52,7 @@ def main() -> int:
                         nonfinite=a.nonfinite)
     except Error as e:
         print(f"paddlert server: error: {e}", file=sys.stderr)
-        return 2 if isinstance(e, Invalid) else 1
+        return 2 if isinstance(e, InvalidError) else 1
     return 0
 
 

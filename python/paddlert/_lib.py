@@ -1,13 +1,16 @@
 """libpaddlert by ctypes: finds and loads it, turns its errors into exceptions.  Calls let other threads run."""
 from __future__ import annotations
 
+import builtins
 import ctypes
 import inspect
 import keyword
 import math
 import os
 import queue
+import re
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
@@ -23,64 +26,97 @@ except ImportError:
 
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 class Error(RuntimeError):
-    """What the runtime says went wrong.  `code` is an enum co_code, `remedy` what it asks for."""
+    """What the runtime says went wrong.  All errors of this package's own are of this class; code: a number of enum co_code (rt.h)."""
     code = _abi.CO_INTERNAL
 
 
-class Invalid(Error, ValueError):
-    """The environment or an argument must change."""
+class InvalidError(Error, ValueError):
+    """The environment or an argument must change; the message names it, what it is and what was expected."""
     code = _abi.CO_INVALID
 
 
-class Unsupported(Error):
-    """This build or this machine cannot do it."""
+class UnsupportedError(Error):
+    """This build or this machine cannot do it; the message says what is missing."""
     code = _abi.CO_UNSUPPORTED
 
 
-class Timeout(Error, TimeoutError):
-    """Somebody did not come, or did not answer, in time; the message says who."""
+class TimeoutError(Error, builtins.TimeoutError):
+    """Somebody did not come, or did not answer, in time; the message says who.  Python's TimeoutError, too."""
     code = _abi.CO_TIMEOUT
 
 
-class Unavailable(Error, ConnectionError):
+class UnavailableError(Error, ConnectionError):
     """Nobody answers there, or an address is taken."""
     code = _abi.CO_UNAVAILABLE
 
 
-class PeerLost(Error, ConnectionError):
-    """A server, trainer or rank is gone; the message names it."""
+class PeerLostError(Error, ConnectionError):
+    """A server, trainer or rank is gone; the message names it.  A group: Group.shrink makes one of those that live."""
     code = _abi.CO_PEERLOST
 
 
-class Denied(Error, PermissionError):
+class GoneError(Error):
+    """What the call belongs to is no more: another rank has left the group by Group.shrink."""
+    code = _abi.CO_GONE
+
+
+class RolledBackError(GoneError):
+    """A server was restarted, and the job (mode sync) went back to its checkpoint: call Client.resume, pull dense tables again, and continue
+    from the step that resume returns.  checkpoint, step: their numbers; None: this call does not know them."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        found = re.search(r"checkpoint (\d+), step (\d+)", message)
+        self.checkpoint: int | None = int(found[1]) if found else None
+        self.step: int | None = int(found[2]) if found else None
+
+
+class DeniedError(Error, PermissionError):
     """Another job, a wrong token, other tables."""
     code = _abi.CO_PERMISSION
 
 
-class NotFound(Error, LookupError):
-    """There is none of that name."""
+class NotFoundError(Error, LookupError):
+    """There is none of that name, or no checkpoint in that directory."""
     code = _abi.CO_NOTFOUND
 
 
-class NoResource(Error):
+class ExistsError(Error, FileExistsError):
+    """Somebody else writes there: another save, or another job's checkpoints."""
+    code = _abi.CO_EXISTS
+
+
+class ConflictError(Error):
+    """It was changed meanwhile, as by a server that was restarted: the same call may succeed."""
+    code = _abi.CO_CONFLICT
+
+
+class NoResourceError(Error):
     """A limit is reached; the message names table and limit."""
     code = _abi.CO_NORESOURCE
 
 
-class Canceled(Error):
+class OutOfMemoryError(Error, MemoryError):
+    """This machine has no memory for it."""
+    code = _abi.CO_NOMEMORY
+
+
+class CanceledError(Error):
     """It was asked to end."""
     code = _abi.CO_CANCELED
 
 
-class Damaged(Error):
+class DamagedError(Error):
     """What was saved is damaged: an older copy may be whole."""
     code = _abi.CO_DAMAGED
 
 
-KINDS = {c.code: c for c in (Invalid, Unsupported, Timeout, Unavailable, PeerLost, Denied, NotFound, NoResource, Canceled, Damaged)}
+KINDS = {c.code: c for c in (InvalidError, UnsupportedError, TimeoutError, UnavailableError, PeerLostError, GoneError, DeniedError, NotFoundError,
+                             ExistsError, ConflictError, NoResourceError, OutOfMemoryError, CanceledError, DamagedError)}
 
 
 def _load() -> ctypes.CDLL:
@@ -127,7 +163,7 @@ def check(err: _abi.co_err, rc: int) -> int:
     """Raises what the runtime said, as an exception of its kind."""
     if rc < 0:
         message = err.msg.decode(errors="replace") or C.co_code_name(rc).decode()
-        e = KINDS.get(rc, Error)(message)
+        e = (RolledBackError if rc == _abi.CO_GONE and "checkpoint" in message else KINDS.get(rc, Error))(message)
         e.code = rc
         raise e
     return rc
@@ -229,6 +265,12 @@ def struct_of(kind: Any, options: dict[str, Any]) -> Any:
     return made
 
 
+def renamed(module: str, old: str, new: str, value: T) -> T:
+    """What a name of the last release is now."""
+    warnings.warn(f"{module}.{old} is called {module}.{new}, and the old name goes with the next release", DeprecationWarning, stacklevel=3)
+    return value
+
+
 def with_options(*kinds: Any) -> Callable[[F], F]:
     """Of a function with **options: help() and completion show those of these TypedDicts, as they are in its signature."""
     def shown(function: F) -> F:
@@ -276,7 +318,7 @@ def addresses(name: str, values: Any) -> list[str]:
     for v in found:
         host, _, port = v.rpartition(":")
         if not host or not port.isdecimal() or "," in v:
-            raise Invalid(f'{name} has "{v}", expected host:port')
+            raise InvalidError(f'{name} has "{v}", expected host:port')
     return found
 
 
@@ -336,7 +378,7 @@ class Started(Here):
         if self._handle is None:
             return False
         handle, self._handle = self._handle, None
-        self._error = Canceled("there is no result: a signal has ended the wait for it, or another thread is waiting")
+        self._error = CanceledError("there is no result: a signal has ended the wait for it, or another thread is waiting")
         try:
             call_long(self._owner, name, handle, keep=keep)
         except Error as e:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from . import ps
-from ._lib import Invalid, instance, whole_number, with_options
+from ._lib import InvalidError, instance, whole_number, with_options
 from ._options import ClientOptions, TableOptions
 from ._rules import Optimizer
 from .arrays import Array
@@ -57,7 +57,7 @@ class Rows:
 
     def _open(self) -> ps.Client | ps.Model:
         if self._source is None:
-            raise Invalid(f"table {self.table.name!r} has no servers yet, expected Dense(model).connect() or .predict() before")
+            raise InvalidError(f"table {self.table.name!r} has no servers yet, expected DistributedModel(model).connect() or .predict() before")
         return self._source
 
     def prefetch(self, ids: Array) -> None:
@@ -112,7 +112,7 @@ class Rows:
     def push(self, ids: Array, gradients: Array) -> None:
         source = self._open()
         if isinstance(source, ps.Model):
-            raise Invalid(f"table {self.table.name!r} is a saved one and cannot be trained, expected model.eval() and no gradients")
+            raise InvalidError(f"table {self.table.name!r} is a saved one and cannot be trained, expected model.eval() and no gradients")
         if self.padding is not None:
             keep = ids != self.padding
             ids, gradients = ids[keep], gradients[keep]
@@ -183,7 +183,7 @@ class Synchroniser:
         """Joins the job's servers; collective.  The parameters become worker 0's, or what was saved in load.  job: None is the
         environment's; mode, and what is not described here: as of paddlert.Client."""
         if self.client is not None:
-            raise Invalid("the model is connected already, expected finish() before")
+            raise InvalidError("the model is connected already, expected finish() before")
         self.job = Job() if job is None else job
         self.client = ps.Client(self.job, self.tables, mode=mode, **options)
         try:
@@ -232,7 +232,7 @@ class Synchroniser:
 
     def _open(self) -> ps.Client:
         if self.client is None:
-            raise Invalid("there are no servers yet, expected connect() before")
+            raise InvalidError("there are no servers yet, expected connect() before")
         return self.client
 
     def _scatter(self) -> None:

@@ -10,7 +10,7 @@
         strategy = fleet.DistributedStrategy()
         strategy.a_sync = True
         strategy.a_sync_configs = {"k_steps": 100}          # geo
-        optimizer = fleet.distributed_optimizer(paddlert.paddle.Dense(net, "adam:lr=0.001"), strategy)
+        optimizer = fleet.distributed_optimizer(paddlert.paddle.DistributedModel(net, "adam:lr=0.001"), strategy)
         fleet.init_worker()
         for ids, y in batches:
             loss_of(net, ids, y).backward()
@@ -31,7 +31,7 @@ import tempfile
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ._lib import Invalid, Unsupported, addresses, instance, whole_number, with_options
+from ._lib import InvalidError, UnsupportedError, addresses, instance, renamed, whole_number, with_options
 from ._options import ClientOptions, ServerOptions
 from ._training import Synchroniser
 from .job import Job
@@ -46,15 +46,15 @@ __all__ = ["DistributedStrategy", "PaddleCloudRoleMaker", "Role", "UserDefinedRo
            "server_num", "stop_worker", "worker_endpoints", "worker_index", "worker_num", "world_size"]
 
 
-class Different(Unsupported, AttributeError):
+class DifferentError(UnsupportedError, AttributeError):
     """A name of fleet that cannot be what it is there; the message says what is here."""
 
 
 # What is in whose place: names joined by spaces.
 _INSTEAD = {
     "minimize amp_init get_loss_scaling qat_init distributed_scaler": "loss.backward() and optimizer.step(), as there are no static programs",
-    "distributed_model": "the model as it is, with paddlert.torch.Dense or paddlert.paddle.Dense, as tables are on servers",
-    "save save_inference_model": "save_persistables, and Dense(net).predict(directory) where it is used",
+    "distributed_model": "the model as it is, with paddlert.torch.DistributedModel or paddlert.paddle.DistributedModel, as tables are on servers",
+    "save save_inference_model": "save_persistables, and DistributedModel(net).predict(directory) where it is used",
     "load_model load_persistables load_inference_model": "init_worker(load=directory)",
     "save_one_table save_dense_params save_cache_model save_cache_table": "save_persistables, which saves all tables",
     "load_one_table": "init_worker(load=directory)",
@@ -78,12 +78,15 @@ INSTEAD = {name: text for names, text in _INSTEAD.items() for name in names.spli
 
 
 def __getattr__(name: str) -> Any:
+    if name == "Different":
+        return renamed(__name__, name, "DifferentError", DifferentError)
     if name in INSTEAD:
-        raise Different(f"there is no fleet.{name} in paddlert, expected {INSTEAD[name]}")
+        raise DifferentError(f"there is no fleet.{name} in paddlert, expected {INSTEAD[name]}")
     raise AttributeError(f"module 'paddlert.fleet' has no attribute {name!r}")
 
 
 class Role:
+    """What a process is: WORKER or SERVER."""
     WORKER, SERVER = 1, 2
 
 
@@ -92,10 +95,11 @@ class PaddleCloudRoleMaker:
 
     def __init__(self, is_collective: bool = False, **_: Any) -> None:
         if is_collective:
-            raise Unsupported("is_collective is True, expected False: this fleet is that of parameter servers; "
+            raise UnsupportedError("is_collective is True, expected False: this fleet is that of parameter servers; "
                               "paddlert.Group(job) has the collectives")
 
     def job(self) -> Job:
+        """The place that it describes."""
         return Job()
 
 
@@ -107,13 +111,14 @@ class UserDefinedRoleMaker(PaddleCloudRoleMaker):
         super().__init__(is_collective)
         servers = addresses("server_endpoints", server_endpoints)
         if role not in (Role.WORKER, Role.SERVER):
-            raise Invalid(f"role is {role!r}, expected Role.WORKER or Role.SERVER")
+            raise InvalidError(f"role is {role!r}, expected Role.WORKER or Role.SERVER")
         if not 0 <= whole_number("current_id", current_id) < len(servers) and role == Role.SERVER:
-            raise Invalid(f"current_id is {current_id}, expected 0 to {len(servers) - 1} as there are {len(servers)} server_endpoints")
+            raise InvalidError(f"current_id is {current_id}, expected 0 to {len(servers) - 1} as there are {len(servers)} server_endpoints")
         where = {"server": current_id} if role == Role.SERVER else {"worker": current_id}
         self._arguments: dict[str, Any] = {"servers": servers, "workers": worker_num, **where}
 
     def job(self) -> Job:
+        """The place that it describes."""
         return Job(**self._arguments)
 
 
@@ -127,7 +132,7 @@ class DistributedStrategy:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in ("a_sync", "a_sync_configs"):
-            raise Unsupported(f"strategy.{name} does nothing here, expected a_sync or a_sync_configs; clipping and decay are in a table's rule")
+            raise UnsupportedError(f"strategy.{name} does nothing here, expected a_sync or a_sync_configs; clipping and decay are in a table's rule")
         super().__setattr__(name, value)
 
     def text(self) -> str:
@@ -143,13 +148,13 @@ class _State:
 
 def _job() -> Job:
     if _State.job is None:
-        raise Invalid("the role is not known yet, expected fleet.init() before")
+        raise InvalidError("the role is not known yet, expected fleet.init() before")
     return _State.job
 
 
 def _client() -> Client:
     if _State.optimizer is None or _State.optimizer.client is None:
-        raise Invalid("this worker has no servers yet, expected fleet.distributed_optimizer(...) and fleet.init_worker() before")
+        raise InvalidError("this worker has no servers yet, expected fleet.distributed_optimizer(...) and fleet.init_worker() before")
     return _State.optimizer.client
 
 
@@ -163,22 +168,27 @@ def init(role_maker: PaddleCloudRoleMaker | None = None, is_collective: bool = F
 
 
 def is_server() -> bool:
+    """Whether this process is a server."""
     return _job().is_server
 
 
 def is_worker() -> bool:
+    """Whether this process is a worker."""
     return _job().is_worker
 
 
 def is_first_worker() -> bool:
+    """Whether it is worker 0."""
     return _job().is_first_worker
 
 
 def worker_index() -> int:
+    """The number of this worker, from 0."""
     return _job().worker_index
 
 
 def worker_num() -> int:
+    """How many workers there are."""
     return _job().worker_num
 
 
@@ -197,21 +207,24 @@ def node_num() -> int:
 
 
 def server_index() -> int:
+    """The number of this server, from 0."""
     return _job().server_index
 
 
 def server_num() -> int:
+    """How many servers there are."""
     return len(_job().servers)
 
 
 def server_endpoints(to_string: bool = False) -> str | list[str]:
+    """["host:port", ...] of the servers; to_string: joined by commas."""
     return ",".join(_job().servers) if to_string else _job().servers
 
 
 def init_server(dirname: Path | None = None, *_: Any, **__: Any) -> None:
     """Nothing to do: the tables come with the workers."""
     if dirname:
-        raise Unsupported(f"init_server({str(dirname)!r}): servers read no model by themselves, expected init_worker(load=...) of the workers")
+        raise UnsupportedError(f"init_server({str(dirname)!r}): servers read no model by themselves, expected init_worker(load=...) of the workers")
 
 
 @with_options(ServerOptions)
@@ -221,10 +234,10 @@ def run_server(**options: Unpack[ServerOptions]) -> None:
 
 
 def distributed_optimizer(optimizer: Synchroniser, strategy: DistributedStrategy | None = None) -> Synchroniser:
-    """optimizer: the Dense of a model, which comes back."""
+    """optimizer: the DistributedModel of a model, which comes back."""
     if not isinstance(optimizer, Synchroniser):
-        raise Unsupported(f"optimizer is a {type(optimizer).__name__}, expected paddlert.torch.Dense(net, rule) or "
-                          "paddlert.paddle.Dense(net, rule): the servers apply the rule")
+        raise UnsupportedError(f"optimizer is a {type(optimizer).__name__}, expected paddlert.torch.DistributedModel(net, rule) or "
+                          "paddlert.paddle.DistributedModel(net, rule): the servers apply the rule")
     if strategy is not None:
         instance("strategy", strategy, DistributedStrategy)
     _State.optimizer, _State.strategy = optimizer, strategy or _State.strategy
@@ -235,7 +248,7 @@ def distributed_optimizer(optimizer: Synchroniser, strategy: DistributedStrategy
 def init_worker(scopes: object = None, *, load: Path | None = None, **options: Unpack[ClientOptions]) -> None:
     """Joins the servers; collective.  scopes: Paddle's, not used.  load: a directory of save_persistables to start from."""
     if _State.optimizer is None:
-        raise Invalid("this worker has no model yet, expected fleet.distributed_optimizer(paddlert.paddle.Dense(net, rule)) before")
+        raise InvalidError("this worker has no model yet, expected fleet.distributed_optimizer(paddlert.paddle.DistributedModel(net, rule)) before")
     if _State.strategy is None:
         _State.optimizer.connect(_job(), load=load, **options)
         return
@@ -254,13 +267,14 @@ def init_worker(scopes: object = None, *, load: Path | None = None, **options: U
 
 
 def barrier_worker() -> None:
+    """Waits until all workers have called it."""
     _client().barrier()
 
 
 def save_persistables(executor: Any, dirname: Path, main_program: Any = None, mode: int = 0) -> None:
     """All tables with their optimizers' state.  One worker calls it."""
     if mode != 0:
-        raise Unsupported(f"mode is {mode}, expected 0: which rows are kept is the table's evict")
+        raise UnsupportedError(f"mode is {mode}, expected 0: which rows are kept is the table's evict")
     _client().save(dirname)
 
 

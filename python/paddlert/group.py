@@ -10,7 +10,7 @@ from numbers import Integral
 from typing import Any
 
 from . import _abi
-from ._lib import C, Error, Invalid, Owner, Started, addresses, call, call_long, chosen, instance, number, option_value, text
+from ._lib import C, Error, InvalidError, Owner, Started, addresses, call, call_long, chosen, instance, number, option_value, text
 from .arrays import Memory, as_array, empty
 from .job import Job
 
@@ -53,12 +53,23 @@ class Work(Started):
 class Group(Owner):
     """The workers of the job (PADDLE_TRAINER_ENDPOINTS), or those of `endpoints`, of which this is `rank`.
 
-    Every rank makes the same calls in the same order.  One thread at a time.  Times in seconds.  Arrays are NumPy's or have
-    __dlpack__ (tensors in main memory); contiguous ones are used where they lie, others are copied; results are of the same
-    kind.
+    job: whose workers these are; with endpoints it may be None
+    endpoints: "host:port" of each rank
+    rank: which of the endpoints this process is
+    name: of the group; one of another name is refused
+    token, encrypt: as Job's, and by default those of job
+    form_timeout: seconds until all ranks have joined; 0: 600
+    call_timeout: seconds of a call; 0: 600
+    transport: "auto" is shared memory between ranks of one machine and TCP elsewhere; "tcp"; "shm"
 
-    form_timeout: until all ranks have joined; call_timeout: of a call (0: 600 s each).  transport: "auto" is shared memory
-    between ranks of one machine and TCP elsewhere; "tcp"; "shm".  token, encrypt: as Job's, and by default those of `job`.
+    Every rank makes the same calls in the same order, with arrays of the same shape and type: if they differ, all get InvalidError within a
+    second.  Arrays are NumPy's or have __dlpack__ (tensors in main memory), of float32, float64, float16, bfloat16, int64, int32 or uint8;
+    contiguous ones are used where they lie, others are copied; results are of the same kind.  out=: an array of the result's shape and type,
+    which is written to and returned, in place of a new one.  start=True: the call returns at once, a Work whose .wait() has the result.
+
+    One thread at a time: a call beside another thread's is InvalidError, and so is one in a forked child.  PeerLostError: a rank is gone, the
+    same one on all ranks; TimeoutError: one has not done its part.  After either the group is broken: see shrink.  As a context manager it is
+    closed at the end; an exception gives it up, on all ranks and at once.
     """
 
     def __init__(self, job: Job | None = None, *, endpoints: Sequence[str] | None = None, rank: int = 0, name: str | None = None,
@@ -88,7 +99,7 @@ class Group(Owner):
             array = (ctypes.c_char_p * len(endpoints))(*(text("endpoints", e) for e in endpoints))
             options.endpoints, options.size = ctypes.cast(array, ctypes.c_void_p), len(endpoints)
         elif job is None:
-            raise Invalid("job and endpoints are None, expected a paddlert.Job, whose workers these are, or an endpoint for each rank")
+            raise InvalidError("job and endpoints are None, expected a paddlert.Job, whose workers these are, or an endpoint for each rank")
         group = ctypes.c_void_p()
         call_long(self, "rt_group_open", job._job if job else None, ctypes.byref(options), ctypes.byref(group))
         self._group = group
@@ -137,7 +148,7 @@ class Group(Owner):
 
     def _open(self) -> ctypes.c_void_p:
         if not self._group:
-            raise Invalid("the group is closed")
+            raise InvalidError("the group is closed")
         return self._group
 
     def _use(self, name: str, *arguments: Any, keep: Any = None) -> None:
@@ -151,10 +162,12 @@ class Group(Owner):
 
     @property
     def rank(self) -> int:
+        """This process, from 0."""
         return int(C.rt_group_rank(self._open()))
 
     @property
     def size(self) -> int:
+        """How many ranks there are."""
         return int(C.rt_group_size(self._open()))
 
     def _make(self, kind: int, n: int, inp: Memory | None, out: Memory | None = None, result: Any = None, op: str = "sum", root: int = 0,
@@ -192,71 +205,101 @@ class Group(Owner):
             raise ValueError(f"the array is {inp.shape}, expected a first dimension of {self.size}")
         return inp, inp.size // self.size
 
+    @staticmethod
+    def _out(out: Any, shape: Sequence[int], array: Any, inp: Memory) -> tuple[Any, Memory]:
+        """Where a result goes, as the caller gets it and as C does: a new array like `array`, or the caller's own."""
+        made = empty(shape, array) if out is None else out
+        to = Memory(made, "out", write=True)
+        if (to.dtype, to.shape) != (inp.dtype, tuple(shape)):
+            raise ValueError(f"out is {made.dtype} {tuple(to.shape)}, expected {array.dtype} {tuple(shape)}")
+        return made, to
+
     def all_reduce(self, array: Any, op: str = "sum", out: Any = None, start: bool = False) -> Any:
-        """The sum ("prod", "max", "min", "avg") of all ranks' arrays.  out: the array itself is in place."""
+        """The sum ("prod", "max", "min", "avg"; this not of whole numbers) of all ranks' arrays, of their shape.  out: the array itself is in
+        place."""
         array = as_array(array)
         inp = Memory(array, "array")
-        out = empty(inp.shape, array) if out is None else out
-        to = Memory(out, "out", write=True)
-        if (to.dtype, to.shape) != (inp.dtype, inp.shape):
-            raise ValueError(f"out is {out.dtype} {tuple(to.shape)}, expected {array.dtype} {tuple(inp.shape)}")
+        out, to = self._out(out, inp.shape, array, inp)
         return self._make(_abi.RT_ALL_REDUCE, inp.size, inp, to, out, op, start=start)
 
-    def reduce(self, array: Any, root: int = 0, op: str = "sum") -> Any:
-        """On root: as all_reduce.  Elsewhere: None."""
+    def reduce(self, array: Any, root: int = 0, op: str = "sum", out: Any = None, start: bool = False) -> Any:
+        """On root: as all_reduce.  Elsewhere: None, and out is not touched."""
         array, root = as_array(array), self._peer("root", root)
         inp = Memory(array, "array")
-        out = empty(inp.shape, array)
-        self._make(_abi.RT_REDUCE, inp.size, inp, Memory(out, "out", write=True), None, op, root)
-        return out if self.rank == root else None
+        out, to = self._out(out if self.rank == root else None, inp.shape, array, inp)
+        return self._make(_abi.RT_REDUCE, inp.size, inp, to, out if self.rank == root else None, op, root, start)
 
     def broadcast(self, array: Any, root: int = 0, start: bool = False) -> Any:
         """root's array into everybody's, in place."""
         at = Memory(array, "array", write=True)
         return self._make(_abi.RT_BROADCAST, at.size, at, at, array, root=self._peer("root", root), start=start)
 
-    def all_gather(self, array: Any, start: bool = False) -> Any:
+    def all_gather(self, array: Any, out: Any = None, start: bool = False) -> Any:
         """[size][...]: the arrays of all ranks."""
         array = as_array(array)
         inp = Memory(array, "array")
-        out = empty((self.size, *inp.shape), array)
-        return self._make(_abi.RT_ALL_GATHER, inp.size, inp, Memory(out, "out", write=True), out, start=start)
+        out, to = self._out(out, (self.size, *inp.shape), array, inp)
+        return self._make(_abi.RT_ALL_GATHER, inp.size, inp, to, out, start=start)
 
-    def reduce_scatter(self, array: Any, op: str = "sum", start: bool = False) -> Any:
+    def gather(self, array: Any, root: int = 0, out: Any = None, start: bool = False) -> Any:
+        """On root: [size][...], the arrays of all ranks.  Elsewhere: None, and out is not touched."""
+        array, root = as_array(array), self._peer("root", root)
+        inp, to = Memory(array, "array"), None
+        if self.rank == root:
+            out, to = self._out(out, (self.size, *inp.shape), array, inp)
+        return self._make(_abi.RT_GATHER, inp.size, inp, to, out if to else None, root=root, start=start)
+
+    def scatter(self, array: Any = None, root: int = 0, out: Any = None, start: bool = False) -> Any:
+        """root's array [size][...]: row i to rank i.  Elsewhere array is None, and out says shape and type."""
+        root = self._peer("root", root)
+        if self.rank == root:
+            array = as_array(array)
+            inp, n = self._rows(array)
+            out, to = self._out(out, inp.shape[1:], array, inp)
+            return self._make(_abi.RT_SCATTER, n, inp, to, out, root=root, start=start)
+        if array is not None or out is None:
+            raise TypeError(f"scatter on rank {self.rank} got {'no out' if array is None else 'an array'}, expected an array on rank {root} alone, "
+                            "and an out for the row of this one")
+        to = Memory(out, "out", write=True)
+        return self._make(_abi.RT_SCATTER, to.size, None, to, out, root=root, start=start)
+
+    def reduce_scatter(self, array: Any, op: str = "sum", out: Any = None, start: bool = False) -> Any:
         """array [size][...]: of the sums over the ranks, this rank's row."""
         array = as_array(array)
         inp, n = self._rows(array)
-        out = empty(inp.shape[1:], array)
-        return self._make(_abi.RT_REDUCE_SCATTER, n, inp, Memory(out, "out", write=True), out, op, start=start)
+        out, to = self._out(out, inp.shape[1:], array, inp)
+        return self._make(_abi.RT_REDUCE_SCATTER, n, inp, to, out, op, start=start)
 
-    def all_to_all(self, array: Any, start: bool = False) -> Any:
-        """array [size][...]: row i goes to rank i."""
+    def all_to_all(self, array: Any, out: Any = None, start: bool = False) -> Any:
+        """array [size][...]: row i goes to rank i, and row i of the result is what rank i sent here.  out: not the array itself."""
         array = as_array(array)
         inp, n = self._rows(array)
-        out = empty(inp.shape, array)
-        return self._make(_abi.RT_ALL_TO_ALL, n, inp, Memory(out, "out", write=True), out, start=start)
+        out, to = self._out(out, inp.shape, array, inp)
+        return self._make(_abi.RT_ALL_TO_ALL, n, inp, to, out, start=start)
 
     def send(self, array: Any, to: int, start: bool = False) -> Any:
+        """The array to that rank, which calls recv."""
         inp = Memory(array, "array")
         return self._make(_abi.RT_SEND, inp.size, inp, root=self._other("to", to), start=start)
 
     def recv(self, array: Any, source: int, start: bool = False) -> Any:
-        """Into the array."""
+        """What that rank sends, into the array, which is also the result."""
         to = Memory(array, "array", write=True)
         return self._make(_abi.RT_RECV, to.size, None, to, array, root=self._other("source", source), start=start)
 
     def barrier(self) -> None:
+        """Waits until all ranks have called it."""
         self._use("rt_group_barrier")
 
     def split(self, colour: int, key: int = 0) -> Group | None:
-        """Ranks of the same colour make a group; None for a negative one."""
+        """Collective: ranks of the same colour make a group, ordered by key, then by rank; None for a negative colour.  This group stays."""
         handle = ctypes.c_void_p()
         self._use("rt_group_split", number("colour", colour, ctypes.c_int32),
                   number("key", key, ctypes.c_int32), ctypes.byref(handle))
         return Group(_handle=handle) if handle else None
 
     def shrink(self) -> Group:
-        """After PeerLost, by all ranks that live: the group of those."""
+        """After PeerLostError, by all ranks that live: the group of those, in the old order.  This one can only be closed then."""
         handle = ctypes.c_void_p()
         self._end_works()
         self._use("rt_group_shrink", None, ctypes.byref(handle))

@@ -10,7 +10,7 @@ from itertools import count, takewhile
 from typing import TYPE_CHECKING, Any
 
 from . import _abi
-from ._lib import C, Canceled, Owner, addresses, call, call_long, instance, number, real, struct_of, text, with_options
+from ._lib import C, CanceledError, Owner, addresses, call, call_long, instance, number, real, struct_of, text, with_options
 from ._options import ServerOptions
 
 if TYPE_CHECKING:
@@ -58,11 +58,18 @@ class _Signals:
 class Job(Owner):
     """From the environment (TRAINING_ROLE, PADDLE_PSERVERS_IP_PORT_LIST, ...), or from arguments in its place.
 
-    servers: list of "host:port"; worker, workers: this trainer, of how many; server: this process is that server.
-    token: the job's secret, without which nobody joins; encrypt: TLS 1.3 between trainers and servers, and between the ranks
-    of groups, by keys that come from the token; the same in all of the job.  None: the environment's (PADDLE_JOB_TOKEN, PADDLE_JOB_ENCRYPT).
-    workers, name: how many trainers there are, PADDLE_JOB_ID.  Without servers, worker and server, these four go before the
-    environment, which says the rest.  variables: all of the environment, in place of the process's and of all arguments.
+    servers: list of "host:port", one for each server
+    worker: which trainer this process is, from 0
+    workers: how many trainers there are
+    server: which of the servers this process is, from 0, in place of worker
+    name: the job's, PADDLE_JOB_ID
+    token: the job's secret, without which nobody joins; None: PADDLE_JOB_TOKEN
+    encrypt: TLS 1.3 between trainers and servers, and between the ranks of groups, by keys that come from the token; the same in all
+        of the job; None: PADDLE_JOB_ENCRYPT
+    variables: all of the environment, in place of the process's and of all arguments
+
+    Without servers, worker and server, what else is given goes before the environment, which says the rest.  InvalidError: a variable
+    is wrong; the message names it.
     """
 
     def __init__(self, *, servers: Sequence[str] | None = None, worker: int | None = None, workers: int | None = None,
@@ -107,26 +114,32 @@ class Job(Owner):
 
     @property
     def is_server(self) -> bool:
+        """Whether this process is a parameter server: then serve()."""
         return bool(C.rt_is_server(self._job))
 
     @property
     def is_worker(self) -> bool:
+        """Whether this process is a trainer."""
         return bool(C.rt_is_worker(self._job))
 
     @property
     def is_first_worker(self) -> bool:
+        """Whether it is trainer 0, which saves and prints for all."""
         return bool(C.rt_is_first_worker(self._job))
 
     @property
     def worker_index(self) -> int:
+        """The number of this trainer, 0 to worker_num - 1."""
         return int(C.rt_worker_index(self._job))
 
     @property
     def worker_num(self) -> int:
+        """How many trainers the job has."""
         return int(C.rt_worker_num(self._job))
 
     @property
     def server_index(self) -> int:
+        """The number of this server, from 0."""
         return int(C.rt_server_index(self._job))
 
     @property
@@ -142,16 +155,22 @@ class Job(Owner):
 
     @property
     def name(self) -> str:
+        """PADDLE_JOB_ID; "" without one."""
         return str(C.rt_job_name(self._job).decode())
 
     def report(self, step: int, name: str, value: float) -> None:
-        """A number for the metrics (PADDLERT_METRICS) and TensorBoard (PADDLERT_TENSORBOARD): "loss", "auc", ..."""
+        """A number for the metrics (PADDLERT_METRICS) and TensorBoard (PADDLERT_TENSORBOARD): "loss", "auc", ...
+
+        step: of this trainer, from 0
+        name: 1 to 63 of A-Z a-z 0-9 _ . : / -, at most 64 different ones
+        value: any number
+        """
         C.rt_report(self._job, number("step", step, ctypes.c_uint64), text("name", instance("name", name, str)), real("value", value))
 
     @with_options(ServerOptions)
     def serve(self, *, handle_signals: bool = True, **options: Unpack[ServerOptions]) -> None:
-        """Serves until every trainer has finished.  SIGTERM and SIGINT (Ctrl-C) end it with Canceled; handle_signals=False
-        where this is not the main thread.  PeerLost: a trainer was lost; Timeout: some never came; Unavailable: the address is taken.
+        """Serves until every trainer has finished.  SIGTERM and SIGINT (Ctrl-C) end it with CanceledError; handle_signals=False
+        where this is not the main thread.  PeerLostError: a trainer was lost; TimeoutError: some never came; UnavailableError: the address is taken.
 
         An option that is not given is the environment's, or has its default; times are in seconds."""
         here = handle_signals and threading.current_thread() is threading.main_thread()
@@ -163,10 +182,10 @@ class Job(Owner):
         with _Signals(self._job) as signals:
             try:
                 call_long(self, "rt_server_run", self._job, ctypes.byref(made))
-            except Canceled as e:
+            except CanceledError as e:
                 if not signals.seen:
                     raise
-                raise Canceled(f"the server was ended by signal {signals.seen}") from e
+                raise CanceledError(f"the server was ended by signal {signals.seen}") from e
             except BaseException:                  # of another signal's handler
                 C.rt_server_end(self._job)
                 raise

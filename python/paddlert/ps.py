@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Union
 import numpy as np
 
 from . import _abi
-from ._lib import (C, Canceled, Here, Invalid, Owner, Started, Unavailable, call, call_long, instance, number, path, real, struct_of, text,
+from ._lib import (C, CanceledError, Here, InvalidError, Owner, Started, TimeoutError, UnavailableError, call, call_long, instance, number, path, real, struct_of, text,
                    with_options)
 from ._options import ClientOptions, ServerOptions, SparseOptions, TableOptions
 from ._rules import KINDS, Initializer, Optimizer, text_of
@@ -102,7 +102,7 @@ class Pending(Started):
         self._client.count(1)
         try:
             if self._handle is not None and not self._client.is_open:
-                raise Invalid("the client is closed")
+                raise InvalidError("the client is closed")
             self._end("rt_wait", self._rows)
         finally:
             self._client.count(-1)
@@ -127,9 +127,13 @@ class Pending(Started):
 class Client(Owner):
     """A trainer's connection to all servers of its job; a context manager that finishes, or leaves after an exception.
 
-    tables: the same list, in the same order, in all trainers of the job.  mode: "async", "sync" or "geo"; None: what PADDLE_PS_STRATEGY
-    says, or async.  An option that is not given is the environment's, or has its default; times are in seconds.  Any thread may call;
-    step, barrier and finish: one thread.
+    job: this process's place, a worker's; without servers the tables live in this process
+    tables: the same list, in the same order, in all trainers of the job
+    mode: "async", "sync" or "geo"; None: what PADDLE_PS_STRATEGY says, or async
+
+    An option that is not given is the environment's, or has its default; times are in seconds.  Any thread may call; step, barrier and
+    finish: one thread.  TimeoutError names servers that are not ready, DeniedError one that refused this trainer.  Every call that waits for
+    others may raise PeerLostError, TimeoutError or, in mode sync, RolledBackError; all of them InvalidError once the client is closed.
     """
 
     @with_options(ClientOptions)
@@ -180,13 +184,14 @@ class Client(Owner):
         self.count(1)
         try:
             if not self._client:
-                raise Invalid("the client is closed")
+                raise InvalidError("the client is closed")
             return call_long(self, name, self._client, *arguments)
         finally:
             self.count(-1)
 
     @property
     def is_open(self) -> bool:
+        """Whether neither close nor finish was called."""
         return bool(self._client)
 
     @property
@@ -195,7 +200,7 @@ class Client(Owner):
         self.count(1)
         try:
             if not self._client:
-                raise Invalid("the client is closed")
+                raise InvalidError("the client is closed")
             mode = C.rt_client_mode(self._client)
         finally:
             self.count(-1)
@@ -209,26 +214,29 @@ class Client(Owner):
             self.free(C.rt_client_close, client)
 
     def finish(self) -> None:
-        """Sends what is queued and reports to the servers that this trainer is done.  Canceled: a call of another thread, or one
+        """Sends what is queued and reports to the servers that this trainer is done.  CanceledError: a call of another thread, or one
         whose wait a signal has ended, continues, and uses the client."""
         with self._counting:
             if self._client and not self.may_close():
-                raise Canceled("the client cannot finish: a call of another thread, or one that a signal has interrupted, still uses it, "
+                raise CanceledError("the client cannot finish: a call of another thread, or one that a signal has interrupted, still uses it, "
                                "or it is another process's")
             client, self._client = self._client, None
         if client:
             call_long(self, "rt_finish", client)
 
     def init(self, table: str, values: Any) -> Array:
-        """Collective, once a dense table: worker 0's values become the table's, all get them back."""
+        """Collective, once a dense table: worker 0's values, [size] in any shape, become the table's; all get them back, [size] of float32."""
         i, t = self._table(table)
         array = np.array(self._vector(t, values, "values"))
         self._call("rt_init_dense", i, pointer(array))
         return array
 
     def pull(self, table: str, ids: Any = None, out: Any = None) -> Any:
-        """Dense: the vector.  Sparse: the rows of ids, [n][dim]; one that does not exist reads as its first value.  Into out,
-        where that is given."""
+        """Dense: the vector, [size].  Sparse: the rows of ids, [*ids.shape][dim]; one that does not exist reads as its first value.
+
+        ids: whole numbers of 64 bits, in any shape; negative ones modulo 2^64
+        out: contiguous float32 of the result's shape, which is written to and returned
+        """
         i, t = self._table(table)
         if (ids is None) != (t.kind == _abi.RT_DENSE):
             raise TypeError(f"pull of table {table!r} got {'no ids' if ids is None else 'ids'}, but it is {'dense' if t.kind == _abi.RT_DENSE else 'sparse'}")
@@ -243,7 +251,7 @@ class Client(Owner):
         return out
 
     def pull_start(self, table: str, ids: Any) -> Pending:
-        """The pull of rows, split in two: .wait() has them."""
+        """The pull of rows, split in two, so that they travel while something else is computed: .wait() has them, [*ids.shape][dim]."""
         i, t = self._table(table)
         if t.kind != _abi.RT_SPARSE:
             raise TypeError(f"pull_start of table {table!r}, but it is dense")
@@ -253,9 +261,13 @@ class Client(Owner):
         return Pending(self, handle, out)
 
     def push(self, table: str, *what: Any, shows: Any = None, clicks: Any = None) -> None:
-        """push(dense, gradient) or push(sparse, ids, gradients); those of the same id are summed.  Returns before it is
-        applied; a failure shows in this or a later call.  shows, clicks: one number a row, what admit show_click and evict
-        ctr count."""
+        """push(dense, gradient) or push(sparse, ids, gradients): [size], or [n] and [n][dim]; gradients of the same id are summed.
+
+        shows, clicks: one number a row, or one for all: what admit ShowClick and evict CTR count
+
+        Returns before it is applied.  A failure shows in this or a later call: InvalidError for NaN and Inf that the servers refuse,
+        NoResourceError for memory; both name table and server, and the client keeps working.
+        """
         i, t = self._table(table)
         if len(what) != (1 if t.kind == _abi.RT_DENSE else 2):
             raise TypeError(f"push to table {table!r} got {len(what)} arrays, expected "
@@ -275,7 +287,8 @@ class Client(Owner):
         self._call("rt_push_sparse_clicks", i, pointer(ids), ids.size, pointer(gradients), *map(pointer, counts))
 
     def exchange(self, table: str, gradient: Any, w: Any) -> Any:
-        """Push and pull in one, into w: the way to train a dense table.  Sync: w is refreshed by the next step()."""
+        """Push and pull in one, into w: the way to train a dense table.  gradient, w: [size]; w is contiguous float32, and is returned.  Sync:
+        w is refreshed by the next step()."""
         i, t = self._table(table)
         gradient, into = self._vector(t, gradient, "gradient"), target(w, np.float32, (t.size,), "w")
         self._call("rt_exchange_dense", i, pointer(gradient), pointer(into))
@@ -291,24 +304,26 @@ class Client(Owner):
         self._call("rt_no_more")
 
     def flush(self) -> None:
-        """Waits until everything handed over has been applied."""
+        """Waits until the servers have applied all that this trainer pushed and exchanged."""
         self._call("rt_flush")
 
     def barrier(self) -> None:
+        """Waits until every trainer that has not finished has called it, and all that they had pushed is applied.  TimeoutError: one did
+        not come; InvalidError: one is in a step."""
         self._call("rt_barrier")
 
     def rate(self, table: str) -> dict[str, float]:
-        """{"lr", "steps", "now"} of the table's learning rate."""
+        """{"lr", "steps", "now"} of the table: the optimizer's rate, the steps that its schedule has counted, and the rate of the next updates."""
         r = _abi.rt_rate()
         self._call("rt_get_rate", self._table(table)[0], ctypes.byref(r))
         return {field[0]: getattr(r, field[0]) for field in r._fields_}
 
     def set_rate(self, table: str, lr: float) -> None:
-        """Changes the learning rate during training; one trainer calls it."""
+        """Changes the learning rate during training, for all trainers; one of them calls it.  InvalidError: a table in geo mode."""
         self._call("rt_set_rate", self._table(table)[0], real("lr", lr))
 
     def shrink(self, table: str) -> int:
-        """Erases what the table's evict policy has no more use for; how many rows."""
+        """Erases what the table's evict policy has no more use for, on all servers; how many rows.  InvalidError: it has no policy."""
         n = ctypes.c_uint64()
         self._call("rt_shrink", self._table(table)[0], ctypes.byref(n))
         return n.value
@@ -321,33 +336,39 @@ class Client(Owner):
         self._call("rt_keep", data, len(data))
 
     def resume(self) -> tuple[int, bytes]:
-        """(steps that are behind this trainer, what it kept there): (0, b"") where it begins."""
+        """(steps that are behind this trainer, what it kept there): (0, b"") where it begins.  After RolledBackError: joins all servers
+        again; no other thread may use the client meanwhile."""
         data, place = ctypes.create_string_buffer(_abi.RT_KEEP_MAX), _abi.rt_place()
         self._call("rt_resume", data, len(data), ctypes.byref(place))
         return place.step, data.raw[:place.bytes]
 
     def save(self, directory: Path) -> None:
-        """All tables with their optimizers' state, to this machine's disk.  One trainer calls it."""
+        """All tables with their optimizers' state, to this machine's disk; the directory is made.  One trainer calls it.  A failure leaves
+        what was there as it was.  ExistsError: another save there has not ended."""
         self._call("rt_save", path("directory", directory))
 
     def load(self, directory: Path) -> None:
-        """What was saved, whatever the number of servers was and is.  One trainer calls it, a barrier after it."""
+        """What was saved, whatever the number of servers was and is.  One trainer calls it, a barrier after it.  NotFoundError: nothing is
+        there; DamagedError names a file; InvalidError the table that does not fit."""
         self._call("rt_load", path("directory", directory))
 
     def checkpoint(self, directory: Path, full: bool = False) -> int:
-        """Made by the servers, below a directory that all of them see, during training; its number."""
+        """Made by the servers, below a directory that all of them see, during training; its number, from 1.  full: not only what changed since
+        the last one.  DeniedError: a server writes elsewhere only; ExistsError: another job's are there."""
         made = _abi.rt_checkpoint()
         self._call("rt_checkpoint", path("directory", directory), ctypes.byref(_abi.rt_checkpoint_options(full=full)), ctypes.byref(made))
         return int(made.number)
 
     def restore(self, directory: Path) -> int:
-        """All tables as in the newest whole checkpoint there; its number.  One trainer calls it, a barrier after it."""
+        """All tables as in the newest whole checkpoint there; its number.  One trainer calls it, a barrier after it.  NotFoundError, DamagedError
+        and InvalidError as of load."""
         found = _abi.rt_checkpoint()
         self._call("rt_restore", path("directory", directory), ctypes.byref(found))
         return int(found.number)
 
     def stat(self, table: str) -> dict[str, int]:
-        """{"rows", "bytes", "pulls", "pushes", "nonfinite", "late", "rows_cold", "bytes_cold"} over all servers."""
+        """{"rows", "bytes", "pulls", "pushes", "nonfinite", "late", "rows_cold", "bytes_cold"} of the table, over all servers: rows that exist
+        and the bytes of them, in memory and on disk (cold); rows or floats that were read and written, had NaN or Inf, came too late."""
         s = _abi.rt_table_stat()
         self._call("rt_stat", self._table(table)[0], ctypes.byref(s))
         return {field[0]: getattr(s, field[0]) for field in s._fields_ if field[0] != "_spare"}
@@ -361,7 +382,7 @@ def _reserved(host: str, port: int) -> socket.socket:
         place.bind((host, port))
     except OSError as e:
         place.close()
-        raise Unavailable(f"a server cannot listen on port {port} of {host}: {e.strerror or e}") from e
+        raise UnavailableError(f"a server cannot listen on port {port} of {host}: {e.strerror or e}") from e
     return place
 
 
@@ -410,9 +431,9 @@ class Server(Here):
         return Job(worker=worker, workers=self._workers if workers is None else workers, **self._peers)
 
     def wait(self, timeout: float | None = None) -> None:
-        """Until all trainers have finished; raises what ended it otherwise."""
+        """Until all trainers have finished; raises what ended it otherwise.  timeout: in seconds, TimeoutError then."""
         if self._job.process != os.getpid():
-            raise Invalid("the server belongs to the process that this one was forked from")
+            raise InvalidError("the server belongs to the process that this one was forked from")
         self._thread.join(timeout)
         if self._thread.is_alive():
             raise TimeoutError(f"the server at {self.endpoint} still has trainers after {timeout} s")
@@ -427,7 +448,12 @@ class Server(Here):
 
 
 class Model(Here):
-    """A checkpoint in this process, without servers: for prediction."""
+    """A model that was saved, in this process, without servers: for prediction.  Any thread may read.
+
+    directory: of Client.save, or of the servers' checkpoints, of which the newest whole one is read
+
+    NotFoundError: nothing is there; DamagedError names a file.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._model: ctypes.c_void_p | None = ctypes.c_void_p()
@@ -450,10 +476,10 @@ class Model(Here):
         saved, wanted = ((f"{n} values" if kind == _abi.RT_DENSE else f"rows of {dim}") for kind, n, dim in
                          ((spec.kind, spec.size, spec.dim), (table.kind, table.size, table.dim)))
         if saved != wanted:
-            raise Invalid(f"table {table.name!r} in {os.fsdecode(self._directory)} has {saved}, expected the model's {wanted}")
+            raise InvalidError(f"table {table.name!r} in {os.fsdecode(self._directory)} has {saved}, expected the model's {wanted}")
 
     def dense(self, table: str) -> Array:
-        """The vector, [size]; read-only memory of the model."""
+        """The vector of a dense table, [size] of float32, a copy.  NotFoundError: there is no such table."""
         i, spec = self._table(table)
         address = C.rt_model_dense(self._model, i)
         if not address:
@@ -463,7 +489,7 @@ class Model(Here):
         return np.array(array)
 
     def sparse(self, table: str, ids: Any) -> Array:
-        """The rows of ids, [n][dim]."""
+        """The rows of ids, [*ids.shape][dim]; one that was not saved reads as its first value.  NotFoundError: there is no such table."""
         i, spec = self._table(table)
         if spec.kind != _abi.RT_SPARSE:
             raise ValueError(f"table {table!r} is dense")

@@ -3,20 +3,20 @@
     class Net(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.embedding = paddlert.torch.Embedding("embedding", 8, "adagrad:lr=0.05")
+            self.embedding = paddlert.torch.Embedding("embedding", 8, optim.Adagrad(lr=0.05))
             self.out = torch.nn.Linear(8, 1)
 
         def forward(self, ids: torch.Tensor) -> torch.Tensor:                             # [batch][slots], any int64
             return self.out(self.embedding(ids).sum(1))
 
     net = Net()
-    with paddlert.torch.Dense(net, "adam:lr=0.001").connect(paddlert.Job()) as dense:
+    with paddlert.torch.DistributedModel(net, optim.Adam(lr=0.001)).connect(paddlert.Job()) as model:
         for ids, y in paddlert.torch.ahead(batches, lambda b: net.embedding.prefetch(b[0])):
             loss = F.binary_cross_entropy_with_logits(net(ids), y)
             loss.backward()                                 # pushes the gradients of rows
-            dense.step()                                    # and those of all other parameters; gets new values
-        dense.no_more()
-        dense.save("model")
+            model.step()                                    # and those of all other parameters; gets new values
+        model.no_more()
+        model.save("model")
 
 The servers apply the gradients by the rules of the tables: there is no torch.optim.  Models may be on a GPU; what travels
 is copied to main memory.
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ._lib import with_options
+from ._lib import renamed, with_options
 from ._options import SparseOptions, TableOptions
 from ._rules import Initializer, Optimizer
 from ._training import Rows, Synchroniser, ahead
@@ -41,7 +41,18 @@ if TYPE_CHECKING:
 
     from ._options import Mode
 
-__all__ = ["Dense", "Embedding", "EmbeddingBag", "ahead"]
+    from typing import TypeAlias
+
+    Dense: TypeAlias = "DistributedModel"
+
+__all__ = ["DistributedModel", "Embedding", "EmbeddingBag", "ahead"]
+
+
+if not TYPE_CHECKING:
+    def __getattr__(name: str) -> Any:
+        if name == "Dense":
+            return renamed(__name__, name, "DistributedModel", DistributedModel)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _ids(ids: torch.Tensor) -> Array:
@@ -70,7 +81,7 @@ class _Pull(torch.autograd.Function):
 class Embedding(torch.nn.Module):
     """Rows of `dim` floats by id, kept by the servers and made when first pushed to: an id is any int64.
 
-    forward pulls, backward pushes.  padding_idx: reads as zeros and gets no gradient.  All else is of paddlert.Sparse.  Has no parameters of its own: Dense(model).connect() gives it servers.
+    forward pulls, backward pushes.  padding_idx: reads as zeros and gets no gradient.  All else is of paddlert.Sparse.  Has no parameters of its own: DistributedModel(model).connect() gives it servers.
     """
 
     @with_options(TableOptions, SparseOptions)
@@ -90,6 +101,7 @@ class Embedding(torch.nn.Module):
         self.rows.prefetch(_ids(ids))
 
     def extra_repr(self) -> str:
+        """What print(model) shows of it."""
         return f"{self.rows.table.name!r}, dim={self.rows.table.dim}"
 
 
@@ -118,7 +130,7 @@ class EmbeddingBag(Embedding):
                                                  per_sample_weights=per_sample_weights, include_last_offset=self.include_last_offset)
 
 
-class Dense(Synchroniser):
+class DistributedModel(Synchroniser):
     """All parameters of a model that want a gradient, as one table: see Synchroniser's methods.  Buffers (running means)
     stay each trainer's own."""
     model_kind = torch.nn.Module

@@ -53,7 +53,7 @@ print(c.restore("points"), c.pull("e", [1])[0], c.shrink("e") >= 0, c.stat("e")[
 c.close()
 try:
     c.pull("w")
-except paddlert.Invalid as e:
+except paddlert.InvalidError as e:
     print(e)
 with paddlert.Client(s.job(), tables, mode="async") as c:
     c.init("w", [0, 0])
@@ -141,7 +141,7 @@ for token in (None, "mine"):
     try:
         paddlert.Client(paddlert.Job(servers=[s.endpoint], worker=0, token=token, encrypt=False), [paddlert.Dense("w", 3)]).finish()
         print("joined")
-    except paddlert.Denied as e:
+    except paddlert.DeniedError as e:
         print("refused")
 s.wait(60)
 """, PADDLE_JOB_TOKEN="other", PADDLE_JOB_ENCRYPT="1"))
@@ -181,7 +181,7 @@ job = paddlert.Job(worker=0, encrypt={not trainer}, **place)
 def serve():
     try:
         s.serve(handle_signals=False, encrypt={server})
-    except paddlert.Canceled as e:
+    except paddlert.CanceledError as e:
         print(e)
 thread = threading.Thread(target=serve)
 thread.start()
@@ -195,7 +195,7 @@ end(s._job)
 thread.join()
 """))
     assert "option 'encrypt' is 2, expected True or False" in out
-    assert out.startswith("joined\n" if server == trainer else "Invalid "), out
+    assert out.startswith("joined\n" if server == trainer else "InvalidError "), out
 
 
 def test_a_server_that_cannot_start_raises_where_it_is_made(python, tmp_path):
@@ -230,11 +230,11 @@ with socket.socket() as again:
     again.listen()
     try:
         paddlert.Server(port=again.getsockname()[1]).wait(60)
-    except paddlert.Unavailable as e:
+    except paddlert.UnavailableError as e:
         print("taken")
 paddlert.Server().close()
 """))
-    assert out.split() == ["PeerLost", "taken"]
+    assert out.split() == ["PeerLostError", "taken"]
 
 
 def test_a_server_takes_the_options_of_c(python, tmp_path):
@@ -301,7 +301,7 @@ def test_a_group_has_all_trainers_or_none(python, job):
     out, = finish(python(f"""
 try:
     paddlert.Group(paddlert.Job({job}))
-except paddlert.Invalid as e:
+except paddlert.InvalidError as e:
     print(e)
 """, PADDLE_TRAINERS_NUM="2"))
     assert out == "PADDLE_TRAINER_ENDPOINTS has 0 endpoints, expected one of each of 2 trainers\n", out
@@ -322,7 +322,7 @@ smaller = None
 for work in works:
     try:
         work.wait()
-    except paddlert.PeerLost as e:
+    except paddlert.PeerLostError as e:
         print(e)
         smaller = smaller or g.shrink()
 g.close()
@@ -353,11 +353,11 @@ except BaseException as e:
 if not {i}:
     try:
         work.wait()
-    except paddlert.Canceled as e:
+    except paddlert.CanceledError as e:
         print(e)
 """) for i in range(2)))
     assert out[0] == f"{says}{': ' if says == 'KeyboardInterrupt' else ''} True\nall_reduce: this rank has given the group up: {says}\n", out
-    assert out[1].startswith("PeerLost: recv: rank 0 (127.0.0.1:") and f"given the group up: {says}, as" in out[1], out
+    assert out[1].startswith("PeerLostError: recv: rank 0 (127.0.0.1:") and f"given the group up: {says}, as" in out[1], out
 
 
 def test_a_group_on_dlpack_arrays(python):
@@ -390,7 +390,7 @@ with paddlert.Group(endpoints={endpoints}, rank={i}) as g:
             print(e)
 try:
     g.barrier()
-except paddlert.Invalid as e:
+except paddlert.InvalidError as e:
     print(e)
 """) for i in range(2)))
     wrong = ["True 24.0 (0, 3)", "array is of int16, expected one of float32, float64, float16, bfloat16, int64, int32, uint8",
@@ -626,7 +626,7 @@ def test_one_address_is_one_server_or_one_rank(python, addresses, says):
 for f, name in (paddlert.Job, "servers"), (paddlert.Group, "endpoints"):
     try:
         print("taken:", f(**{{name: {addresses}}}))
-    except paddlert.Invalid as e:
+    except paddlert.InvalidError as e:
         print(e)
 """))
     assert [line.endswith(says) for line in out.splitlines()] == [True, True], out
@@ -650,7 +650,7 @@ def test_two_ranks_have_two_endpoints(python):
     out, = finish(python("""
 try:
     paddlert.Group(endpoints=["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:1"], rank=1)
-except paddlert.Invalid as e:
+except paddlert.InvalidError as e:
     print(e)
 """))
     assert out == 'endpoint of rank 2 is "127.0.0.1:1", as that of rank 0: expected one for each rank\n', out
@@ -711,7 +711,7 @@ with paddlert.Server() as s, paddlert.Client(s.job(), tables, mode="sync") as c:
     w = np.zeros(n, np.float32)
     try:
         c.exchange("w", np.ones(n), w)
-    except paddlert.Invalid:
+    except paddlert.InvalidError:
         print(kept() is not None)
     c.step()
     print(kept()[-1], w[-1])
@@ -746,8 +746,8 @@ os._exit(0)
 """)
     try:
         out = finish(p)[0].splitlines()
-        ended = "Canceled there is no result: a signal has ended the wait for it, or another thread is waiting"
-        assert out[:2] == [ended] * 2 and out[2] == out[3] and out[2].startswith("Timeout "), out
+        ended = "CanceledError there is no result: a signal has ended the wait for it, or another thread is waiting"
+        assert out[:2] == [ended] * 2 and out[2] == out[3] and out[2].startswith("TimeoutError "), out
     finally:
         for p in (server, other):
             p.kill()
@@ -794,7 +794,7 @@ with paddlert.Server() as s:
     if not (child := os.fork()):
         try:
             s.wait()
-        except paddlert.Invalid as e:
+        except paddlert.InvalidError as e:
             print(e, flush=True)
         s.close()
         os._exit(0)
@@ -824,16 +824,16 @@ d = Dense(Model(paddlert.Sparse("e", 2)))
 with paddlert.Server() as s:
     try:
         d.connect(s.job(), load="/nowhere")
-    except paddlert.NotFound:
+    except paddlert.NotFoundError:
         print(d.client)
     try:
         s.wait(60)
-    except paddlert.PeerLost:
+    except paddlert.PeerLostError:
         print("left")
 with paddlert.Server() as s, d.connect(s.job()):
     try:
         d.connect(s.job())
-    except paddlert.Invalid as e:
+    except paddlert.InvalidError as e:
         print(e)
 """))
     assert out.splitlines() == ["None", "left", "the model is connected already, expected finish() before"], out
@@ -852,13 +852,13 @@ with Dense(m).connect(paddlert.Job(worker=0)) as d:
     other = pickle.loads(pickle.dumps(m.rows))[0]
     try:
         other.pull(ids)
-    except paddlert.Invalid as e:
+    except paddlert.InvalidError as e:
         print(e)
     d.save("model")
 other.attach(paddlert.Model("model"))
 print(other.pull(ids), other.table.spec.evict)
 """))
-    assert out.splitlines() == ["[[-1. -1.]]", "table 'e' has no servers yet, expected Dense(model).connect() or .predict() before",
+    assert out.splitlines() == ["[[-1. -1.]]", "table 'e' has no servers yet, expected DistributedModel(model).connect() or .predict() before",
                                 "[[-1. -1.]] b'lfu:capacity=9'"], out
 
 
@@ -872,7 +872,7 @@ with Dense(m, "sgd:lr=1").connect(paddlert.Job(worker=0)) as d:
             m.b.grad = np.full(1, gradient)
             d.step()
             d.client.flush()
-        except paddlert.Invalid as e:
+        except paddlert.InvalidError as e:
             print(e)
     d.save("model")
 print(paddlert.Model("model").dense("dense")[4])
@@ -997,8 +997,8 @@ with paddlert.Client(paddlert.Job(worker=0), [paddlert.Dense("w", 3)]) as c:
     c.close()
 """))
     kinds = [line.split()[0] for line in out.splitlines()]
-    assert kinds == ["NotFound", "Invalid", "Invalid", "ValueError", "TypeError", "TypeError", "ValueError", "Timeout", "KeyError",
-                     "ValueError", "Invalid"], out
+    assert kinds == ["NotFoundError", "InvalidError", "InvalidError", "ValueError", "TypeError", "TypeError", "ValueError", "TimeoutError", "KeyError",
+                     "ValueError", "InvalidError"], out
     assert "there is no option 'storag' of a sparse table, expected one of admit, " in out, out
     assert "trainer 0 pushed NaN or Inf" in out and "expected a contiguous array of float32 (3,)" in out, out
 
@@ -1152,11 +1152,11 @@ tell(fleet.init_worker)
 tell(setattr, strategy, "amp", True)
 print(hasattr(fleet, "util"), hasattr(fleet, "nothing"))
 """))
-    want = ["Invalid the role is not known yet", "Different there is no fleet.minimize in paddlert, expected loss.backward()",
-            "Different there is no fleet.InMemoryDataset in paddlert, expected a reader in Python",
-            "Unsupported is_collective is True", "Unsupported optimizer is a int, expected paddlert.torch.Dense",
-            "Invalid this worker has no model yet", "Unsupported init_server('model')",
-            'DistributedStrategy:2: unknown key "k_step" in a_sync_configs: did you mean "k_steps"?', "Unsupported strategy.amp", "False False"]
+    want = ["InvalidError the role is not known yet", "DifferentError there is no fleet.minimize in paddlert, expected loss.backward()",
+            "DifferentError there is no fleet.InMemoryDataset in paddlert, expected a reader in Python",
+            "UnsupportedError is_collective is True", "UnsupportedError optimizer is a int, expected paddlert.torch.DistributedModel",
+            "InvalidError this worker has no model yet", "UnsupportedError init_server('model')",
+            'DistributedStrategy:2: unknown key "k_step" in a_sync_configs: did you mean "k_steps"?', "UnsupportedError strategy.amp", "False False"]
     assert len(want) == len(out.splitlines()) and all(w in line for w, line in zip(want, out.splitlines())), out
 
 
@@ -1180,7 +1180,7 @@ with Dense(m).connect(s.job()) as d:
         print(x)
 try:
     e.pull(batches[0])
-except paddlert.Invalid as x:
+except paddlert.InvalidError as x:
     print(x)
 try:
     Dense(Model(paddlert.Sparse("e", 2), paddlert.Sparse("e", 2)))
@@ -1189,7 +1189,7 @@ except ValueError as x:
 """))
     assert out.splitlines() == [
         "8 0", "4.0 1", "64 batches of table 'e' are prefetched and none of them was used",
-        "table 'e' has no servers yet, expected Dense(model).connect() or .predict() before",
+        "table 'e' has no servers yet, expected DistributedModel(model).connect() or .predict() before",
         "two tables of the model have the same name, expected different ones in dense, e, e"]
 
 
@@ -1269,7 +1269,7 @@ with paddlert.Client(s.job(), [paddlert.Sparse("e", 2)]) as c:
 for p in pending:
     try:
         print(p.wait().shape)
-    except paddlert.Invalid as e:
+    except paddlert.InvalidError as e:
         print(e)
 """))
     assert out.splitlines() == ["(1, 2)", "(1, 2)", "the client is closed"]
@@ -1307,7 +1307,7 @@ if not {main}:
 signal.signal(signal.SIGTERM, lambda *_: print("mine"))
 try:
     paddlert.Job(servers=["{address}"], server=0).serve()
-except paddlert.Canceled as e:
+except paddlert.CanceledError as e:
     print(e)
 signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
 signal.raise_signal(signal.SIGTERM)
@@ -1365,7 +1365,7 @@ try:
         still({server.pid})
         interrupted(c.pull, "w")
         c.push("w", w)                  # is handed over
-except paddlert.Canceled as e:
+except paddlert.CanceledError as e:
     print(e)
 print(c.is_open, c.may_close())
 os.kill({server.pid}, signal.SIGCONT)
@@ -1393,7 +1393,7 @@ with paddlert.Server(workers=2) as s:
     for call in (c.barrier, c.flush):
         try:
             call()
-        except paddlert.Timeout as e:
+        except paddlert.TimeoutError as e:
             print(e)
 """))
     line = r"server 0 \(127.0.0.1:\d+\): barrier 1 waits for trainer 1 \(not here yet\)\n"
@@ -1424,7 +1424,7 @@ with paddlert.Server(workers=2) as s:
     try:
         a.exchange("w", w, w)
         a.step()
-    except paddlert.Timeout as e:
+    except paddlert.TimeoutError as e:
         print(e)
 """))
     assert re.fullmatch(r"server 0 \(127.0.0.1:\d+\): step 1 waits for trainer 1 \(127.0.0.1:\d+\)\n", out), out
@@ -1441,7 +1441,7 @@ def pull():
     said.append(c.pull("w").tolist())
     try:
         c.pull("w")
-    except paddlert.Invalid as e:
+    except paddlert.InvalidError as e:
         said.append(str(e))
 t = threading.Thread(target=pull)
 still({server.pid})
@@ -1450,7 +1450,7 @@ while c.may_close():
     time.sleep(0.01)
 try:
     c.finish()
-except paddlert.Canceled as e:
+except paddlert.CanceledError as e:
     print(e)
 c.close()
 print(c.is_open, c.may_close(), said)
@@ -1509,7 +1509,7 @@ with paddlert.Server(workers=2) as s:
     interrupted(step, 0)
     try:
         c[0].step()
-    except paddlert.Invalid as e:
+    except paddlert.InvalidError as e:
         print(e)
     step(1)
     while not c[0].may_close():
@@ -1719,4 +1719,111 @@ job.serve(lease="10")
 """)
     r = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path / "cache", program], cwd=tmp_path,
                        env={**os.environ, "MYPYPATH": str(package)}, capture_output=True, text=True)
-    assert [int(line.split(":")[1]) for line in r.stdout.splitlines() if ": error:" in line] == [5, 6, 7, 8, 9], r.stdout + r.stderr
+    assert [int(line.split(":")[1]) for line in r.stdout.splitlines() if re.match(r"program.py:\d+: error:", line)] == [5, 6, 7, 8, 9], r.stdout + r.stderr
+
+
+def test_errors_end_in_error_and_old_names_warn(python):
+    out, = finish(python("""
+import pickle, warnings
+from paddlert import _abi, _lib, fleet
+errors = [e for e in vars(paddlert).values() if isinstance(e, type) and issubclass(e, Exception)]
+assert len(errors) > 12 and all(e.__name__.endswith("Error") and e.__name__ in paddlert.__all__ for e in errors)
+codes = {v for k, v in vars(_abi).items() if k.startswith("CO_") and isinstance(v, int) and v < 0}
+assert codes == {e.code for e in errors}, codes ^ {e.code for e in errors}
+warnings.simplefilter("error")
+for module, old in ((paddlert, "Timeout"), (paddlert, "PeerLost"), (fleet, "Different")):
+    try:
+        getattr(module, old)
+    except DeprecationWarning as w:
+        print(w)
+warnings.simplefilter("ignore")
+assert paddlert.Timeout is paddlert.TimeoutError and paddlert.Denied is paddlert.DeniedError and issubclass(paddlert.TimeoutError, TimeoutError)
+def says(code, message):
+    try:
+        _lib.check(_abi.co_err(code=code, msg=message), code)
+    except paddlert.Error as e:
+        return e
+e = says(_abi.CO_GONE, b"server 0 (h:1): it was restarted; all go back to its checkpoint 12, step 345")
+print(type(e).__name__, e.checkpoint, e.step, isinstance(e, paddlert.GoneError))
+e = says(_abi.CO_GONE, b"the job goes back to a checkpoint")
+print(type(e).__name__, e.checkpoint, e.step, type(says(_abi.CO_GONE, b"rank 1 has called rt_group_shrink")).__name__)
+"""))
+    assert out.splitlines() == [f"{m}.{n} is called {m}.{n}Error, and the old name goes with the next release"
+                                for m, n in (("paddlert", "Timeout"), ("paddlert", "PeerLost"), ("paddlert.fleet", "Different"))] + [
+        "RolledBackError 12 345 True", "RolledBackError None None GoneError"], out
+
+
+def test_the_version_is_the_wheels(python, package):
+    out, = finish(python("print(paddlert.__version__)"))
+    info, = package.glob("*.dist-info")
+    assert f"\nVersion: {out}" in (info / "METADATA").read_text()
+
+
+def test_help_begins_with_what_to_call(python):
+    """And each name that it has exists."""
+    out, = finish(python("print(paddlert.__doc__)"))
+    table = [line[4:].split("  ", 1)[1].split(";")[0].removeprefix(" ") for line in out.split("\n\n")[2].splitlines()]
+    names = {n for row in table for n in re.findall(r"\b[A-Za-z_]+\b", row.replace("paddlert.", ""))} - {"and", "those", "below", "it", "as"}
+    assert {"Client", "Group", "torch", "optim", "RolledBackError"} <= names
+    finish(python(f"assert not [n for n in {sorted(names - {'torch', 'paddle', 'Embedding', 'DistributedModel'})} if not hasattr(paddlert, n)]"))
+
+
+def test_a_public_name_without_a_docstring_is_no_page(tmp_path):
+    """python/interface, which prints docs/python-api.md, names it."""
+    shutil.copytree(ROOT / "python", tmp_path / "python")
+    for d in ("docs", "runtime"):
+        (tmp_path / d).symlink_to(ROOT / d)
+    assert subprocess.run([tmp_path / "python/interface", "page"], capture_output=True, text=True).stdout == (ROOT / "docs/python-api.md").read_text()
+    file = tmp_path / "python/paddlert/group.py"
+    text = file.read_text()
+    assert text.count('        """Waits until all ranks have called it."""\n') == 1
+    file.write_text(text.replace('        """Waits until all ranks have called it."""\n', ""))
+    r = subprocess.run([tmp_path / "python/interface", "page"], capture_output=True, text=True)
+    assert r.returncode == 1 and r.stderr == "python/interface: no docstring: paddlert.Group.barrier\n"
+
+
+def test_gather_scatter_and_out(python):
+    """All in place of new arrays, on each root, started or not; out that is not contiguous, too."""
+    endpoints = [f"127.0.0.1:{free_port()}" for _ in range(3)]
+    out = finish(*(python(f"""
+rank, size = {i}, 3
+def tell(f, *a, **k):
+    try:
+        print("no:", f(*a, **k))
+    except (TypeError, ValueError) as e:
+        print(e)
+with paddlert.Group(endpoints={endpoints}, rank=rank, form_timeout=60, call_timeout=60) as g:
+    all_of = np.array([np.arange(4.0) + i for i in range(size)])
+    mine = all_of[rank]
+    for root in range(size):
+        for start in (False, True):
+            end = (lambda w: w.wait()) if start else (lambda r: r)
+            into = np.zeros((size, 4)) if rank == root else None
+            got = end(g.gather(mine, root=root, out=into, start=start))
+            assert got is into and (got is None or np.array_equal(got, all_of))
+            row = np.zeros(4)
+            assert end(g.scatter(all_of * 2 if rank == root else None, root=root, out=row, start=start)) is row
+            assert np.array_equal(row, mine * 2)
+            into = np.full(4, 7.0)
+            got = end(g.reduce(mine, root=root, out=into, start=start))
+            assert got is (into if rank == root else None) and np.array_equal(into, all_of.sum(0) if rank == root else np.full(4, 7.0))
+    if rank == 0:
+        assert np.array_equal(g.gather(mine), all_of) and np.array_equal(g.scatter(all_of), mine)
+    else:
+        g.gather(mine), g.scatter(out=np.zeros(4))
+    into = np.zeros((4, size)).T
+    assert not into.flags.c_contiguous and g.all_gather(mine, out=into) is into and np.array_equal(into, all_of)
+    row, rows = np.zeros(4), np.zeros((size, 4))
+    assert g.reduce_scatter(all_of, out=row) is row and np.array_equal(row, size * mine)
+    assert g.all_to_all(all_of + 10 * rank, out=rows) is rows and np.array_equal(rows, [mine + 10 * i for i in range(size)])
+    tell(g.all_gather, mine, out=np.zeros(4))
+    tell(g.gather, mine, root=rank, out=np.zeros((size, 4), np.float32))
+    tell(g.scatter, mine, root=(rank + 1) % size)
+    tell(g.scatter, root=(rank + 1) % size)
+    g.barrier()
+""") for i in range(3)))
+    for i, o in enumerate(out):
+        assert o.splitlines() == [
+            "out is float64 (4,), expected float64 (3, 4)", "out is float32 (3, 4), expected float64 (3, 4)",
+            *(f"scatter on rank {i} got {what}, expected an array on rank {(i + 1) % 3} alone, and an out for the row of this one"
+              for what in ("an array", "no out"))], o

@@ -22,7 +22,7 @@ def wrong(call, *arguments):
         print(e)
 
 
-with ours.Dense(net).connect(paddlert.Job(worker=0)) as dense:
+with ours.DistributedModel(net).connect(paddlert.Job(worker=0)) as dense:
     net(ids).sum().backward()
     dense.step()
     same = copy.deepcopy(net)
@@ -36,9 +36,9 @@ with ours.Dense(net).connect(paddlert.Job(worker=0)) as dense:
         loaded = pickle.loads(pickle.dumps(net[0]))
     try:
         loaded(ids)
-    except paddlert.Invalid as e:
+    except paddlert.InvalidError as e:
         print(e)
     for bad in ([1, 2], np.array([1, 2]), None):
         wrong(net[0], bad)
-wrong(ours.Dense, {})
+wrong(ours.DistributedModel, {})
 wrong(ours.Embedding, "e", 2, framework.optim.Adam if name == "torch" else framework.optimizer.Adam)

@@ -11,7 +11,7 @@ ours = importlib.import_module(f"paddlert.{name}")
 net = framework.nn.Sequential(ours.Embedding("rows", 2, "sgd:lr=1", init="zero"))
 ids = (framework.from_numpy if name == "torch" else framework.to_tensor)(np.array([1, 2]))
 
-with paddlert.Server() as server, ours.Dense(net).connect(server.job()) as dense:
+with paddlert.Server() as server, ours.DistributedModel(net).connect(server.job()) as dense:
     loss = net(ids).sum()
     ids[:] = 9
     loss.backward()

@@ -15,7 +15,7 @@ net = Net(ours.Embedding("rows", 512), framework.nn.Linear(512, 1))
 make = framework.from_numpy if name == "torch" else framework.to_tensor
 ids = [make(np.arange(i * 1000, i * 1000 + 1000)) for i in range(64)]
 
-with ours.Dense(net).connect(paddlert.Job(servers=[address], worker=0)) as dense:
+with ours.DistributedModel(net).connect(paddlert.Job(servers=[address], worker=0)) as dense:
     losses = [net(i).sum() for i in ids]
     os.kill(int(pid), signal.SIGSTOP)
     print("waits", flush=True)

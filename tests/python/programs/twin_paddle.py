@@ -6,7 +6,7 @@ import paddle
 import paddlert
 from paddle import nn
 
-from paddlert.paddle import Dense, Embedding, ahead
+from paddlert.paddle import DistributedModel, Embedding, ahead
 
 LR, STEPS, IDS, DIM, PAD = 0.05, 6, 20, 4, 0
 mode = sys.argv[1]
@@ -37,7 +37,7 @@ paddle.seed(5)
 server, net = paddlert.Server(), Ours()
 batches = [paddle.randint(0, IDS, [8, 5]) for _ in range(STEPS)]
 ours, theirs = [], []
-with Dense(net, f"sgd:lr={LR}").connect(server.job(), mode=mode, k_steps=1 if mode == "geo" else 0, dense_merge_max=1) as dense:
+with DistributedModel(net, f"sgd:lr={LR}").connect(server.job(), mode=mode, k_steps=1 if mode == "geo" else 0, dense_merge_max=1) as dense:
     start = dense.client.pull("rows", np.arange(IDS))
     start[PAD] = 0
     twin = Theirs(start)
@@ -67,7 +67,7 @@ server.wait(30)
 np.testing.assert_allclose(weights["out.weight"].numpy(), twin.out.weight.numpy(), rtol=1e-4, atol=1e-6)
 
 saved = Ours()
-Dense(saved).predict("model")
+DistributedModel(saved).predict("model")
 saved.eval()
 with paddle.no_grad():
     np.testing.assert_allclose(saved(batches[0]).numpy(), twin(batches[0]).numpy(), rtol=1e-4, atol=1e-6)

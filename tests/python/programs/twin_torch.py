@@ -6,7 +6,7 @@ import paddlert
 import torch
 from torch import nn
 
-from paddlert.torch import Dense, Embedding, EmbeddingBag, ahead
+from paddlert.torch import DistributedModel, Embedding, EmbeddingBag, ahead
 
 LR, STEPS, IDS, DIM, PAD = 0.05, 6, 20, 4, 0
 mode = sys.argv[1]
@@ -45,7 +45,7 @@ torch.manual_seed(5)
 server, net = paddlert.Server(), Ours()
 batches = [torch.randint(0, IDS, (8, 5)) for _ in range(STEPS)]
 ours, theirs = [], []
-with Dense(net, f"sgd:lr={LR}").connect(server.job(), mode=mode, k_steps=1 if mode == "geo" else 0, dense_merge_max=1) as dense:
+with DistributedModel(net, f"sgd:lr={LR}").connect(server.job(), mode=mode, k_steps=1 if mode == "geo" else 0, dense_merge_max=1) as dense:
     start = {t.name: torch.from_numpy(dense.client.pull(t.name, np.arange(IDS))) for t in dense.tables[1:]}
     start["rows"][PAD] = 0
     start["mean"][PAD] = 0
@@ -76,13 +76,13 @@ server.wait(30)
 np.testing.assert_allclose(weights["out.weight"], twin.out.weight.detach(), rtol=1e-4, atol=1e-6)
 
 saved = Ours()
-Dense(saved).predict("model")
+DistributedModel(saved).predict("model")
 saved.eval()
 with torch.no_grad():
     np.testing.assert_allclose(saved(batches[0]), twin(batches[0]), rtol=1e-4, atol=1e-6)
 try:
     saved(batches[0]).sum().backward()
-except paddlert.Invalid as e:
+except paddlert.InvalidError as e:
     assert "is a saved one" in str(e), e
 else:
     raise AssertionError("a saved model was trained")
