@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/contract.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/parse.h"
 #include "common/stdio.h"
 #include "examples/data/train.h"
 
@@ -58,26 +60,97 @@ static int job_run(const struct da_program *p, struct co_err *err) {
     return end(p, "training", rt_server_run(job, &server, err), err);
 }
 
+/* ---- the command line ---- */
+
+static struct { bool is_cloud, use_gpu; } ignored;
+
+static const struct co_flag ignored_flags[] = {
+    {"is_cloud", CO_FLAG_BOOL, &ignored.is_cloud, NULL,
+        .help = "of PaddleRec's programs; the environment alone says the role", .hidden = true},
+    {"use_gpu", CO_FLAG_BOOL, &ignored.use_gpu, NULL,
+        .help = "of Paddle's programs; these compute on the CPU", .hidden = true},
+};
+
+/* What is accepted as in Paddle but changes nothing here, once a process. */
+static void ignored_note(void) {
+    const char *gpu = co_contract_getenv(CO_VAR_INIT_USE_GPU);
+    bool wanted = false;
+
+    if (ignored.is_cloud) {
+        co_log_info("--is_cloud has no effect: the environment says the role, in a cloud or not");
+    }
+    if (ignored.use_gpu || (gpu && co_parse_bool("", gpu, &wanted, NULL) == 0 && wanted)) {
+        co_log_warn("computes on the CPU: this program has no code for GPUs",
+            CO_S("ignored", ignored.use_gpu ? "--use_gpu" : co_contract[CO_VAR_INIT_USE_GPU].name));
+    }
+}
+
+/* The program's flags, then those that all have. */
+static struct co_flag *flags_all(const struct da_program *p, size_t *ret_n) {
+    const size_t more = CO_ARRAY_LEN(ignored_flags);
+    struct co_flag *all = co_xcalloc(p->n_flags + more, sizeof(*all));
+
+    memcpy(all, p->flags, p->n_flags * sizeof(*all));
+    memcpy(all + p->n_flags, ignored_flags, sizeof(ignored_flags));
+    *ret_n = p->n_flags + more;
+    return all;
+}
+
+static const struct da_word *word_find(const struct da_program *p, const char *name) {
+    for (size_t i = 0; name && i < p->n_words; i++) {
+        if (strcmp(p->words[i].name, name) == 0) {
+            return &p->words[i];
+        }
+    }
+    return NULL;
+}
+
+/* CO_CANCELED: the help was printed. */
+static int parse(const struct da_program *p, const struct da_word *word, int argc, char *argv[],
+    int *ret_rest, struct co_err *err) {
+    size_t n = 0;
+    CO_AUTOFREE struct co_flag *flags = flags_all(p, &n);
+
+    if (!word || !word->arguments) {
+        *ret_rest = argc;
+        return co_flags_parse_all(p->usage, flags, n, argc, argv, err);
+    }
+    int rc = co_flags_parse_among(flags, n, argc, argv, ret_rest, err);
+    if (rc == CO_CANCELED) {
+        co_flags_help(stdout, p->usage, flags, n);
+    }
+    return rc;
+}
+
+static int check(const struct da_program *p, struct co_err *err) {
+    const char *threads = co_contract_getenv(CO_VAR_INIT_TRAINER_COUNT);
+
+    CO_TRY(threads ? co_contract_check(CO_VAR_INIT_TRAINER_COUNT, threads, err) : 0);
+    return p->check ? p->check(err) : 0;
+}
+
 static int run(const struct da_program *p, int argc, char *argv[]) {
-    bool prepares = p->prepare.run && argc > 1 && strcmp(argv[1], "prepare") == 0;
+    const struct da_word *word = word_find(p, argc > 1 ? argv[1] : NULL);
+    const int skip = word != NULL;
     struct da_task task = {0};
     struct co_err err = {0};
-    int rc =
-        co_flags_parse_all(p->usage, p->flags, p->n_flags, argc - prepares, argv + prepares, &err);
+    int rest = 0;
+    int rc = parse(p, word, argc - skip, argv + skip, &rest, &err);
 
     if (rc == CO_CANCELED) {
         return 0;
     }
-    if (rc == 0 && p->check) {
-        rc = p->check(&err);
-    }
+    rc = rc == 0 ? check(p, &err) : rc;
     if (rc < 0) {
         return log_usage(p, &err);
     }
     (void)signal(SIGPIPE, SIG_IGN); /* a closed pipe is a write error */
-    if (prepares) {
-        task = p->prepare;
-    } else if (p->task) {
+    ignored_note();
+    if (word) {
+        const size_t n = (size_t)(argc - skip - rest);
+        return end(p, word->what, word->run(argv + skip + rest, n, &err), &err);
+    }
+    if (p->task) {
         task = p->task();
     }
     return task.run ? end(p, task.what, task.run(&err), &err) : job_run(p, &err);

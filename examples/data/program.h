@@ -10,18 +10,28 @@ struct da_task {
     int (*run)(struct co_err *err);
 };
 
+/* What "NAME WORD [flags] [ARGUMENT...]" does in place of training. */
+struct da_word {
+    const char *name;
+    const char *what;      /* for the log: "preparing data" */
+    const char *arguments; /* for the usage: "USER MOVIE..."; NULL: it takes none */
+    int (*run)(char *const *arguments, size_t n, struct co_err *err);
+};
+
 struct da_program {
     const char *name, *usage;
     const struct co_flag *flags;
     size_t n_flags;
     const bool *local;                /* --local: da_forget_job; NULL: no such flag */
     int (*check)(struct co_err *err); /* of what the flags say; NULL: nothing to check */
-    struct da_task prepare;           /* of "NAME prepare"; zeroed: no such word */
-    struct da_task (*task)(void);     /* what the flags ask for; run NULL: training */
+    const struct da_word *words;
+    size_t n_words;
+    struct da_task (*task)(void); /* what the flags ask for; run NULL: training */
     int (*train)(const struct rt_job *job, struct co_err *err);
     bool collective; /* its jobs have no servers */
 };
 
-/* The body of main.  Returns the exit code: 2 for what must be changed before another try, else by
- * co_code_exit. */
+/* The body of main.  Besides the program's flags it takes --is_cloud and --use_gpu, which Paddle's
+ * programs have, and says that they have no effect.  Returns the exit code: 2 for what must be
+ * changed before another try, else by co_code_exit. */
 int da_program(const struct da_program *p, int argc, char *argv[]);

@@ -6,6 +6,9 @@
 
 #include <dnnl.h>
 
+#include "common/contract.h"
+#include "common/parse.h"
+
 enum { PRODUCTS_MAX = 64 };
 
 struct product {
@@ -163,20 +166,31 @@ static int product_get(struct nn_engine *e, const struct nn_product *shape, stru
 /* By default oneDNN would use all cores, which slows down small products and other processes of the
  * job.  Its OpenMP library reads the environment before main, so it is too late for a variable:
  * this calls omp_set_num_threads, looked up at run time, as only oneDNN links that library. */
-static void threads_default_to_one(void) {
+static void threads_set_default(void) {
     void *symbol = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
     void (*set)(int);
 
     if (symbol && !getenv("OMP_NUM_THREADS")) {
+        const size_t wanted = nn_engine_threads();
         memcpy(&set, &symbol, sizeof(set)); /* ISO C has no such cast */
-        set(1);
+        set(wanted ? (int)wanted : 1);
     }
+}
+
+size_t nn_engine_threads(void) {
+    const char *text = co_contract_getenv(CO_VAR_INIT_TRAINER_COUNT);
+    int64_t n = 0;
+
+    return text && co_parse_i64(
+                       "", text, 1, co_contract[CO_VAR_INIT_TRAINER_COUNT].max, &n, NULL) == 0
+               ? (size_t)n
+               : 0;
 }
 
 int nn_engine_new(struct nn_engine **ret_e, struct co_err *err) {
     CO_CLEANUP(nn_engine_freep) struct nn_engine *e = co_xcalloc(1, sizeof(*e));
 
-    threads_default_to_one();
+    threads_set_default();
     dnnl_status_t status = dnnl_engine_create(&e->cpu, dnnl_cpu, 0);
 
     if (status == dnnl_success) {

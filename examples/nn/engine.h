@@ -1,8 +1,8 @@
 /* Single-precision matrix products on the CPU, by oneDNN.  Making a primitive costs as much as a
  * hundred small products, so primitives are kept by shape, up to a fixed number; then a new one
  * replaces the oldest.  Knows nothing of layers, gradients or models.
- * An engine belongs to the thread that made it.  oneDNN uses one thread inside a product unless
- * OMP_NUM_THREADS is set. */
+ * An engine belongs to the thread that made it.  oneDNN uses as many threads inside a product as
+ * OMP_NUM_THREADS says, or nn_engine_threads, or one. */
 #pragma once
 
 #include <stdbool.h>
@@ -31,6 +31,9 @@ CO_DEFINE_CLEANUP(struct nn_engine *, nn_engine_free)
  * error; c is then undefined. */
 CO_MUST_CHECK int nn_engine_multiply(struct nn_engine *e, const struct nn_product *p,
     const float *a, const float *b, const float *bias, float *c, struct co_err *err);
+
+/* Paddle 0.8's trainer_count, PADDLE_INIT_TRAINER_COUNT; 0: not given. */
+size_t nn_engine_threads(void);
 
 /* The number of primitives made so far, for tests of the cache. */
 size_t nn_engine_made(const struct nn_engine *e);

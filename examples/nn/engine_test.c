@@ -1,11 +1,13 @@
 /* Tests products against three plain loops in double, and the cache of primitives. */
 #include "examples/nn/engine.h"
 
+#include <dlfcn.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -102,11 +104,37 @@ static void an_impossible_product_is_an_error(void **state) {
     assert_int_equal(nn_engine_made(e), 0);
 }
 
+/* What oneDNN's OpenMP library would use; 0: there is none. */
+static int threads_of_products(void) {
+    void *symbol = dlsym(RTLD_DEFAULT, "omp_get_max_threads");
+    int (*get)(void);
+
+    memcpy(&get, &symbol, sizeof(get));
+    return symbol ? get() : 0;
+}
+
+static void trainer_count_is_the_number_of_threads(void **state) {
+    const struct {
+        const char *count;
+        int threads;
+    } rows[] = {{"3", 3}, {"", 1}, {"none", 1}, {"2", 2}};
+
+    (void)state;
+    (void)unsetenv("OMP_NUM_THREADS");
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows) && threads_of_products() > 0; i++) {
+        (void)setenv("PADDLE_INIT_TRAINER_COUNT", rows[i].count, 1);
+        CO_CLEANUP(nn_engine_freep) struct nn_engine *e = engine_make();
+        assert_int_equal(threads_of_products(), rows[i].threads);
+    }
+    (void)unsetenv("PADDLE_INIT_TRAINER_COUNT");
+}
+
 static int products(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_in_every_form),
         cmocka_unit_test(primitives_are_kept_and_bounded),
         cmocka_unit_test(an_impossible_product_is_an_error),
+        cmocka_unit_test(trainer_count_is_the_number_of_threads),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

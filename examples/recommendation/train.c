@@ -41,7 +41,7 @@ static const struct co_flag flags[] = {
     {"ratings", CO_FLAG_INT, &ratings, "20000", "prepare: made up", .min = 1, .max = 20000000},
 };
 
-static int prepare(struct co_err *err) {
+static int prepare_data(struct co_err *err) {
     const struct rc_prepare p = {.ml = options.ml,
         .out = out,
         .split = (uint32_t)split,
@@ -56,22 +56,30 @@ static int prepare(struct co_err *err) {
     return 0;
 }
 
+static int prepare(char *const *unused, size_t n, struct co_err *err) {
+    (void)unused;
+    (void)n;
+    return prepare_data(err);
+}
+
 static int train(const struct rt_job *job, struct co_err *err) {
     int rc = 0;
 
     if (options.data[0] == '\0') {
         options.data = out;
-        rc = prepare(err);
+        rc = prepare_data(err);
     }
     return rc == 0 ? rc_train(job, &options, err) : rc;
 }
 
 int main(int argc, char *argv[]) {
+    static const struct da_word words[] = {{"prepare", "preparing data", NULL, prepare}};
     static const struct da_program program = {.name = "recommendation",
         .usage = "recommendation [prepare] [flags]",
         .flags = flags,
         .n_flags = CO_ARRAY_LEN(flags),
-        .prepare = {"preparing data", prepare},
+        .words = words,
+        .n_words = CO_ARRAY_LEN(words),
         .train = train};
 
     return da_program(&program, argc, argv);

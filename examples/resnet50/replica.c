@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "examples/nn/engine.h"
 #include "examples/resnet50/team.h"
 
 /* ---- beginning ------------------------------------------------------------------------------- */
@@ -13,11 +14,12 @@
 static void threads_choose(const struct rn_replica *r, int64_t wanted) {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     size_t share = cores > 0 ? (size_t)cores / rt_group_local_size(r->group) : 1;
+    size_t given = nn_engine_threads();
 
     if (wanted > 0) {
         rn_team_set((size_t)wanted);
     } else if (!getenv("OMP_NUM_THREADS")) {
-        rn_team_set(share ? share : 1);
+        rn_team_set(given ? given : share ? share : 1);
     }
 }
 

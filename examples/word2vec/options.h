@@ -12,5 +12,7 @@ struct wv_options {
     const char *mode;                            /* async, sync or geo; "": the model's */
     const char *optimizer, *embedding_optimizer; /* "": the model's */
     int64_t embed, hidden, batch_size, passes, period, negatives, k_steps, seed, nearest;
+    int64_t top; /* words that nearest and analogy print */
+    bool json;
     double dropout;
 };

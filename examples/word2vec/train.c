@@ -3,6 +3,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "examples/data/program.h"
+#include "examples/word2vec/nearest.h"
 #include "examples/word2vec/prepare.h"
 #include "examples/word2vec/trainer.h"
 
@@ -39,10 +40,14 @@ static const struct co_flag flags[] = {
         "ngram: the same for words' vectors; empty: as --optimizer, without l2"},
     {"nearest", CO_FLAG_INT, &options.nearest, "0",
         "prints the neighbours of so many words at the end", .min = 0, .max = 1000000},
+    {"top", CO_FLAG_INT, &options.top, "10", "nearest, analogy: words to print", .min = 1,
+        .max = WV_TOP_MAX},
+    {"json", CO_FLAG_BOOL, &options.json, NULL, "nearest, analogy: print a JSON object a line"},
     {"save", CO_FLAG_STR, &options.save, "model",
         "directory for the trained model, written by the first worker; empty: not saved"},
     {"load", CO_FLAG_STR, &options.load, "",
-        "directory of a saved model to start from, if it is there"},
+        "directory of a saved model to start from, if it is there; nearest, analogy: to look at, "
+        "empty: that of --save"},
     {"seed", CO_FLAG_INT, &options.seed, "1", "of first values, draws and generated text", .min = 0,
         .max = INT64_MAX},
     {"text", CO_FLAG_STR, &text, "",
@@ -57,7 +62,7 @@ static const struct co_flag flags[] = {
         .max = 10000000},
 };
 
-static int prepare(struct co_err *err) {
+static int prepare_data(struct co_err *err) {
     const struct wv_prepare p = {.text = text,
         .out = out,
         .least = (uint64_t)least,
@@ -72,14 +77,34 @@ static int prepare(struct co_err *err) {
     return 0;
 }
 
+static int prepare(char *const *unused, size_t n_words, struct co_err *err) {
+    (void)unused;
+    (void)n_words;
+    return prepare_data(err);
+}
+
 static int train(const struct rt_job *job, struct co_err *err) {
     int rc = 0;
 
     if (options.data[0] == '\0') {
         options.data = out;
-        rc = prepare(err);
+        rc = prepare_data(err);
     }
     return rc == 0 ? wv_train(job, &options, (size_t)n, err) : rc;
+}
+
+static void data_default(void) {
+    options.data = options.data[0] != '\0' ? options.data : out;
+}
+
+static int nearest(char *const *words, size_t n_words, struct co_err *err) {
+    data_default();
+    return wv_nearest_words(&options, words, n_words, err);
+}
+
+static int analogy(char *const *words, size_t n_words, struct co_err *err) {
+    data_default();
+    return wv_analogy(&options, words, n_words, err);
 }
 
 static int options_check(struct co_err *err) {
@@ -90,12 +115,19 @@ static int options_check(struct co_err *err) {
 }
 
 int main(int argc, char *argv[]) {
+    static const struct da_word words[] = {{"prepare", "preparing data", NULL, prepare},
+        {"nearest", "looking for neighbours", "WORD...", nearest},
+        {"analogy", "looking for an analogy", "A B C", analogy}};
     static const struct da_program program = {.name = "word2vec",
-        .usage = "word2vec [prepare] [flags]",
+        .usage =
+            "word2vec [flags]: trains\n       word2vec prepare [flags]\n       word2vec nearest "
+            "[flags] [WORD...]: words of stdin without any\n       word2vec analogy [flags] A "
+            "B C: A is to B as C is to what?",
         .flags = flags,
         .n_flags = CO_ARRAY_LEN(flags),
         .check = options_check,
-        .prepare = {"preparing data", prepare},
+        .words = words,
+        .n_words = CO_ARRAY_LEN(words),
         .train = train};
 
     return da_program(&program, argc, argv);

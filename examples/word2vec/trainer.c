@@ -11,6 +11,7 @@
 #include "examples/data/lines.h"
 #include "examples/data/train.h"
 #include "examples/word2vec/learner.h"
+#include "examples/word2vec/nearest.h"
 
 CO_DEFINE_CLEANUP(struct rt_input *, rt_input_close)
 
@@ -212,42 +213,14 @@ static int passes(struct trainer *t, struct co_err *err) {
 
 /* ---- the end -------------------------------------------------------------------------------- */
 
-static float cosine(const float *a, const float *b, size_t n) {
-    float ab = 0.0F, aa = 1e-12F, bb = 1e-12F;
+/* Prints the words whose vectors have the smallest angles to a word's. */
+static void nearest_print(const struct wv_vectors *v, uint32_t word) {
+    struct wv_near near[NEIGHBOURS];
 
-    for (size_t i = 0; i < n; i++) {
-        ab += a[i] * b[i];
-        aa += a[i] * a[i];
-        bb += b[i] * b[i];
-    }
-    return ab / sqrtf(aa * bb);
-}
-
-/* Prints the words whose vectors have the smallest angles to a word's; rows are those of all words.
- */
-static void nearest_print(const struct trainer *t, const float *rows, size_t dim, size_t word) {
-    size_t best[NEIGHBOURS] = {0};
-    float score[NEIGHBOURS] = {-2.0F, -2.0F, -2.0F};
-
-    for (size_t i = 0; i + 1 < t->dict.n; i++) {
-        float c = i == word ? -2.0F : cosine(rows + word * dim, rows + i * dim, dim);
-        size_t id = i;
-
-        for (size_t k = 0; k < NEIGHBOURS; k++) {
-            if (c > score[k]) {
-                float other = score[k];
-                size_t other_id = best[k];
-
-                score[k] = c;
-                best[k] = id;
-                c = other;
-                id = other_id;
-            }
-        }
-    }
-    (void)printf("NEAREST ---> %s:", t->dict.words[word].text);
+    wv_nearest(v, v->rows + word * v->dim, &word, 1, NEIGHBOURS, near);
+    (void)printf("NEAREST ---> %s:", v->dict->words[word].text);
     for (size_t k = 0; k < NEIGHBOURS; k++) {
-        (void)printf(" %s", t->dict.words[best[k]].text);
+        (void)printf(" %s", v->dict->words[near[k].id].text);
     }
     (void)printf("\n");
 }
@@ -268,9 +241,10 @@ static int nearest(const struct trainer *t, size_t dim, struct co_err *err) {
         ids[i] = i;
     }
     CO_TRY(rt_pull_sparse(t->client, t->kind->table, ids, words, rows, err));
-    for (size_t i = 0, n = 0; i + 1 < words && n < (size_t)t->o->nearest; i++) {
+    const struct wv_vectors vectors = {&t->dict, rows, dim};
+    for (uint32_t i = 0, n = 0; i + 1 < words && n < (size_t)t->o->nearest; i++) {
         if (t->dict.words[i].text[0] != '<') { /* skip the marks <s> and <e> */
-            nearest_print(t, rows, dim, i);
+            nearest_print(&vectors, i);
             n++;
         }
     }

@@ -1,5 +1,7 @@
 """The models of examples/ as their documents start them, on this machine; docs/documents.md."""
+import json
 import math
+import os
 import re
 import subprocess
 
@@ -116,6 +118,25 @@ def test_each_worker_of_recommendation_has_a_list_of_its_own(own, tmp_path):
         assert len(re.findall(r"^Pass 0 Batch \d+ Cost", log, re.M)) == (8 if own else 4), log
 
 
+# ---- what Paddle's programs take, and ours only accept ----
+
+@pytest.mark.parametrize("program", ["wide_and_deep", "word2vec", "recommendation", "resnet50"])
+def test_flags_of_paddles_programs_are_accepted_and_said_to_do_nothing(program, tmp_path):
+    """PaddleRec's --is_cloud=1; a GPU that is asked for is one warning.  prepare, or generating, is the shortest run."""
+    short = {"wide_and_deep": ["--generate=d", "--lines=10", "--test-lines=10"], "resnet50": ["--generate=d", "--images=8", "--image-size=32"]}
+    words = short.get(program, ["prepare", "--out=d"])
+
+    def said(*more, **env):
+        r = subprocess.run([BIN / program, *words, *more], cwd=tmp_path, env={**os.environ, **env}, capture_output=True, text=True, timeout=200)
+        return r.returncode, re.findall(r"--is_cloud has no effect|computes on the CPU: .*ignored=\S+", r.stderr)
+    gpu = 'computes on the CPU: this program has no code for GPUs" ignored='
+    assert said("--is_cloud=1") == (0, ["--is_cloud has no effect"])
+    assert said("--use_gpu=1", PADDLE_INIT_USE_GPU="True") == (0, [f"{gpu}--use_gpu"])
+    assert said(PADDLE_INIT_USE_GPU="True") == (0, [f"{gpu}PADDLE_INIT_USE_GPU"]) and said(PADDLE_INIT_USE_GPU="False") == (0, [])
+    code, _ = said(PADDLE_INIT_TRAINER_COUNT="many")
+    assert code == 2
+
+
 # ---- word2vec ----
 
 NGRAM = ["--optimizer=adam:lr=0.003", "--embedding-optimizer=adam:lr=0.003", "--dropout=0"]
@@ -131,6 +152,33 @@ def prepared(home, *flags):
 
 def loss_of(text):
     return float(re.findall(r"^TEST ---> loss: ([0-9.]+)", text, re.M)[-1])
+
+
+def test_word2vec_says_which_words_are_near(tmp_path):
+    """As NEAREST of the training says; by either model; words of stdin; json; an analogy; what is not there."""
+    prepared(tmp_path)
+
+    def ask(*words, code=0, **more):
+        r = subprocess.run([BIN / "word2vec", *words], cwd=tmp_path, capture_output=True, text=True, timeout=100, **more)
+        assert r.returncode == code, r.stderr
+        return r.stdout if code == 0 else r.stderr
+    for model, flags in ("ngram", NGRAM), ("skipgram", []):
+        trained = ask("--data=data", f"--model={model}", *flags, "--period=0", f"--save={model}", "--nearest=2")
+        word, *near = re.search(r"NEAREST ---> (\S+): (\S+) (\S+) (\S+)\n", trained).groups()
+        said = ask("nearest", "--data=data", f"--load={model}", "--top=3", word)
+        assert re.fullmatch(rf"{word}: {near[0]} \S+, {near[1]} \S+, {near[2]} \S+\n", said), (said, near)
+        line = json.loads(ask("nearest", "--data=data", f"--load={model}", "--top=3", "--json", input=f"{word}\n"))
+        assert line["of"] == word and [n["word"] for n in line["nearest"]] == near
+        cosines = [n["cosine"] for n in line["nearest"]]
+        assert cosines == sorted(cosines, reverse=True) and all(-1 <= c <= 1.001 for c in cosines)
+    one = json.loads(ask("analogy", "--data=data", "--load=ngram", "--json", word, *near[:2]))
+    assert len(one["nearest"]) == 10 and not {word, *near[:2]} & {n["word"] for n in one["nearest"]}
+    # A is to A as C is to what?  C itself is left out, and the answer is its neighbour.
+    same = json.loads(ask("analogy", "--data=data", "--load=ngram", "--json", "--top=1", near[1], near[1], near[0]))
+    assert same["nearest"][0]["word"] in ask("nearest", "--data=data", "--load=ngram", "--top=2", near[0])
+    assert "expected three" in ask("analogy", "--data=data", "--load=ngram", "a", code=2)
+    assert "is none of the" in ask("nearest", "--data=data", "--load=ngram", "nobody", code=2)
+    assert "nowhere" in ask("nearest", "--data=data", "--load=nowhere", word, code=1)
 
 
 def test_word2vec_by_pserver_and_hand(shells):  # noqa: F811
