@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/log.h"
 #include "examples/nn/engine.h"
 #include "examples/resnet50/team.h"
 
@@ -85,6 +86,19 @@ static int norms_share(struct rn_replica *r, struct co_err *err) {
     return 0;
 }
 
+/* Paddle's sentence, which its document shows. */
+static void fused_note(const struct rn_replica *r, int gradients) {
+    char text[256];
+
+    (void)snprintf(text, sizeof(text),
+        "Find all_reduce operators: %d. To make the speed faster, some all_reduce ops are fused "
+        "during training, after fusion, the number of all_reduce ops is %u.",
+        gradients, rt_reducer_buckets(r->reducer));
+    if (rt_group_size(r->group) > 1 && rt_group_rank(r->group) == 0) {
+        co_log_info(text);
+    }
+}
+
 /* Backward writes gradients into the reducer's own buffers, so none is copied. */
 static int reducer_open(struct rn_replica *r, struct co_err *err) {
     const struct rn_net *net = rn_plan_net(r->plan);
@@ -97,6 +111,7 @@ static int reducer_open(struct rn_replica *r, struct co_err *err) {
         (void)rn_plan_place(r->plan, i, &g->n);
     }
     CO_TRY(rt_reducer_open(r->group, gradients, (size_t)net->n_params, NULL, &r->reducer, err));
+    fused_note(r, net->n_params);
     for (int i = 0; i < net->n_params; i++) {
         CO_TRY(rn_plan_move_grad(r->plan, i, gradient_of(r, i), err));
     }

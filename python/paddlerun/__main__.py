@@ -1,6 +1,7 @@
 """`python -m paddlerun ...` for `python -m paddle.distributed.launch ...`: runs the program paddlerun, which the wheel has
 put beside this interpreter's other programs, with this interpreter for the training script."""
 import os
+import shlex
 import shutil
 import site
 import sys
@@ -20,7 +21,11 @@ def main():
                  "(`make wheel`) or `make install`")
     words = sys.argv[2:] if sys.argv[1:2] == ["launch"] else sys.argv[1:]
     os.environ.setdefault("PADDLERUN_PYTHON", sys.executable)
-    os.execv(program, ["paddlerun", "launch", *words])
+    # Its name is how it was started: other nodes are told the same.
+    if os.path.basename(sys.argv[0]) == "fleetrun":
+        os.execv(program, ["fleetrun", *words])
+    python = shlex.quote(getattr(sys, "orig_argv", [sys.executable])[0])
+    os.execv(program, [f"{python} -m paddlerun", "launch", *words])
 
 
 if __name__ == "__main__":

@@ -132,3 +132,12 @@ def test_the_printed_command_starts_the_other_node(shells):
     shells.start(*printed.replace("--log_dir=n0", "--log_dir=n1").split(), POD_IP="127.0.0.3")
     shells.finish()
     fitted(workerlogs(shells.home), 2)
+
+
+def test_the_printed_command_is_the_users(shells):  # the document's is `python -m paddle.distributed.launch`
+    """As the first node's was started: by Python, and under the other name."""
+    (shells.home / "fleetrun").symlink_to(BIN / "paddlerun")
+    for started, words in (f"{sys.executable} -m paddlerun", [sys.executable, "-m", "paddlerun"]), ("./fleetrun", ["./fleetrun"]):
+        first = shells.start(*words, "--nnodes=2", "--log_dir=n0", TRAIN_FLEET, POD_IP="127.0.0.2", PYTHONPATH=str(ROOT / "python"))
+        wait_for(lambda: f"\n{started} --master 127.0.0.2:" in first.read_text(), why=shells.story)
+        shells.kill()

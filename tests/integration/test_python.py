@@ -636,11 +636,13 @@ def test_a_group_that_does_not_form_says_for_whom_it_waits(python):
     """A rank that is connected to by the others, and one that connects to them."""
     alone = [python(f"paddlert.Group(endpoints=['127.0.0.1:{free_port()}', '127.0.0.1:{free_port()}'], rank={rank})") for rank in range(2)]
     try:
+        paddles = [alone[0].stderr.readline() for _ in range(2)]        # as its rank 0 has them, after 3 s
         lines = [p.stderr.readline() for p in alone]
     finally:
         for p in alone:
             p.kill()
             p.communicate()
+    assert paddles[0] == "server not ready, wait 3 sec to retry...\n" and re.fullmatch(r"not ready endpoints:\['127.0.0.1:\d+'\]\n", paddles[1]), paddles
     assert 'msg="waiting for rank 1 for 10 s to form the group" rank=0' in lines[0], lines
     assert re.search(r'msg="waiting for rank 0 \(127.0.0.1:\d+\) for 1\d s to form the group" error="connect: Connection refused" rank=1', lines[1]), lines
 

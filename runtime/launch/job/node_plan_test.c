@@ -707,9 +707,16 @@ static void lists_are_printed_as_by_python(void **state) {
         assert_string_equal(text, rows[i].text);
     }
     static const char *const argv[] = {"launch", "--nnodes=2", "my train.py", "it's"};
-    CO_AUTOFREE char *command = job_report_command("1.2.3.4:5", 4, (char *const *)argv);
-    assert_string_equal(
-        command, "paddlerun launch --master 1.2.3.4:5 --nnodes=2 'my train.py' 'it'\\''s'");
+    static const char *const started[][2] = {{"paddlerun", "paddlerun launch"},
+        {"/opt/x/paddlerun", "/opt/x/paddlerun launch"}, {"fleetrun", "fleetrun"},
+        {"bin/fleetrun", "bin/fleetrun"}, {"python3 -m paddlerun", "python3 -m paddlerun"}};
+    for (size_t i = 0; i < CO_ARRAY_LEN(started); i++) {
+        CO_AUTOFREE char *command =
+            job_report_command(started[i][0], "1.2.3.4:5", 4, (char *const *)argv);
+        CO_AUTOFREE char *want = co_xasprintf(
+            "%s --master 1.2.3.4:5 --nnodes=2 'my train.py' 'it'\\''s'", started[i][1]);
+        assert_string_equal(command, want);
+    }
 }
 
 int main(void) {

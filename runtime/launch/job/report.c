@@ -117,9 +117,17 @@ static int add_quoted(struct co_buf *b, const char *word) {
     return co_buf_adds(b, "'", NULL);
 }
 
-char *job_report_command(const char *master, int argc, char *const argv[]) {
+/* Whether the word launch does not stand behind it: it is this command's other name, or Python's
+ * way to start it. */
+static bool says_launch(const char *started) {
+    const char *slash = strrchr(started, '/');
+    return strcmp(slash ? slash + 1 : started, "fleetrun") == 0 || strstr(started, " -m ");
+}
+
+char *job_report_command(const char *started, const char *master, int argc, char *const argv[]) {
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
-    int r = co_buf_addf(&b, NULL, "paddlerun launch --master %s", master);
+    int r = co_buf_addf(
+        &b, NULL, "%s%s --master %s", started, says_launch(started) ? "" : " launch", master);
     for (int i = 1; i < argc && !r; i++) {
         r = add_quoted(&b, argv[i]);
     }

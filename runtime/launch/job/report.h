@@ -14,5 +14,6 @@ CO_MUST_CHECK int job_report_table(
     const struct job_process *p, struct co_buf *ret, struct co_err *err);
 /* The output of --dry_run. */
 CO_MUST_CHECK int job_report_plan(const struct job_plan *p, struct co_buf *ret, struct co_err *err);
-/* The command for other nodes: this command line, with --master. */
-char *job_report_command(const char *master, int argc, char *const argv[]);
+/* The command for other nodes: this command line, with --master.  started: the launcher's argv[0],
+ * which is what the user typed: "paddlerun", "fleetrun", "python3 -m paddlerun". */
+char *job_report_command(const char *started, const char *master, int argc, char *const argv[]);

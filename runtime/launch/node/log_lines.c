@@ -60,6 +60,10 @@ static void say_old_mode(const struct node_log *s, const struct job *j) {
             "Run parameter-sever mode. pserver arguments:%s, cuda count:%zu", list, n);
         return;
     }
+    if (j->devices.n && !options_option_given(o, OPTIONS_OPT_IPS)) {
+        node_log_at(s, NODE_LOG_WARNING, "launch.py:316",
+            "Not found distinct arguments and compiled with cuda. Default use collective mode");
+    }
     print_text(s, j->devices.n ? "launch train in GPU mode\n" : "launch train in CPU mode\n");
 }
 

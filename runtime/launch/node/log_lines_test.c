@@ -189,6 +189,13 @@ static void the_beginning_shows_options_and_then_the_mode(void **state) {
             INFO "nnodes: 2\n", INFO "--------------------------------------------------\n"},
         {{OLD}, "-----------  Configuration Arguments -----------\n", "\nlog_dir: \n",
             "------------------------------------------------\nlaunch train in CPU mode\n"},
+        {{OLD, "--gpus=0,1"}, "-----------  Configuration Arguments -----------\n", "\ngpus: 0,1\n",
+            "WARNING launch.py:316] Not found distinct arguments and compiled with cuda. Default "
+            "use "
+            "collective mode\nlaunch train in GPU mode\n"},
+        {{OLD, "--gpus=0,1", "--ips=10.0.0.1"},
+            "-----------  Configuration Arguments -----------\n", "\nips: 10.0.0.1\n",
+            "------------------------------------------------\nlaunch train in GPU mode\n"},
         {{OLD, PS}, "-----------  Configuration Arguments -----------\n", "\nserver_num: 1\n",
             "INFO launch.py:298] Run parameter-sever mode. pserver arguments:['--server_num'], "
             "cuda count:0\n"},

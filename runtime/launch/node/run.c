@@ -6,6 +6,7 @@
 #include "runtime/launch/node/run.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -178,7 +179,8 @@ static void say_command(void *arg, const char *endpoint) {
     static const char rule[] =
         "--------------------------------------------------------------------------------\n";
     const struct course *c = arg;
-    CO_AUTOFREE char *command = job_report_command(endpoint, c->options.argc, c->options.argv);
+    CO_AUTOFREE char *command =
+        job_report_command(program_invocation_name, endpoint, c->options.argc, c->options.argv);
     CO_AUTOFREE char *text = co_xasprintf(
         "Copy the following command to other nodes to run.\n%s%s\n%s", rule, command, rule);
     node_log_out(c->say, text, strlen(text));

@@ -10,13 +10,16 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "common/buf.h"
 #include "common/log.h"
 #include "common/word_list.h"
 #include "runtime/net/acceptor.h"
 #include "runtime/train/coll/coll.h"
 
 enum { LIST_BYTES = 200, CALLER_BYTES = 100, REFUSED_BYTES = 300 };
+enum { NOT_READY_MS = 3000 }; /* when Paddle prints its lines about ranks that are missing */
 
 /* A group that accepts now. */
 struct coll_hall {
@@ -188,14 +191,38 @@ static const char *list_missing(const struct coll_accept *a, char ret_list[LIST_
     return ret_list;
 }
 
+static void log_missing(const struct coll_hall *h, int64_t waited_ms) {
+    char list[LIST_BYTES], text[LIST_BYTES + REFUSED_BYTES + 80];
+    (void)snprintf(text, sizeof(text), "waiting for rank %s for %lld s to form the group%s",
+        list_missing(h->a, list), (long long)(waited_ms / 1000), h->refused);
+    co_log_warn(text, CO_I("rank", h->a->g->rank));
+}
+
+/* Paddle's rank 0 prints these two lines; users search logs for them. */
+static void print_not_ready(const struct coll_accept *a) {
+    const struct rt_group *g = a->g;
+    CO_AUTOBUF struct co_buf list = CO_BUF(60000);
+    for (uint32_t r = g->rank + 1; r < g->size; r++) {
+        if (a->lacks(g, &g->peers[r])) {
+            (void)!co_buf_addf(&list, NULL, "%s'%s'", list.len ? ", " : "", g->endpoints[r]);
+        }
+    }
+    if (list.len) {
+        CO_AUTOFREE char *text = co_xasprintf("server not ready, wait 3 sec to retry...\n"
+                                              "not ready endpoints:[%s]\n",
+            list.data);
+        (void)!write(STDERR_FILENO, text, strlen(text));
+    }
+}
+
 /* Until nobody is missing; logs a long wait. */
 static int accept_all(struct coll_hall *h, int64_t deadline_ms, struct co_err *err) {
     const struct coll_accept *a = h->a;
-    char list[LIST_BYTES], text[LIST_BYTES + REFUSED_BYTES + 80];
+    char list[LIST_BYTES];
     int64_t begun = co_now_ms();
-    for (int64_t warn = COLL_WARN_MS;; warn *= 2) {
-        bool last = deadline_ms - begun <= warn;
-        int rc = net_acceptor_run(h->acceptor, a->g->alarm, last ? deadline_ms : begun + warn);
+    for (int64_t wait = NOT_READY_MS;; wait = wait < COLL_WARN_MS ? COLL_WARN_MS : 2 * wait) {
+        bool last = deadline_ms - begun <= wait;
+        int rc = net_acceptor_run(h->acceptor, a->g->alarm, last ? deadline_ms : begun + wait);
         if (rc != CO_TIMEOUT) {
             return coll_group_why(a->g, err);
         }
@@ -210,9 +237,12 @@ static int accept_all(struct coll_hall *h, int64_t deadline_ms, struct co_err *e
                 list_missing(a, list), a->g->size, (long long)(deadline_ms - begun),
                 a->g->endpoints[a->g->rank]);
         }
-        (void)snprintf(text, sizeof(text), "waiting for rank %s for %lld s to form the group%s",
-            list_missing(a, list), (long long)(warn / 1000), h->refused);
-        co_log_warn(text, CO_I("rank", a->g->rank));
+        if (wait == NOT_READY_MS && !a->local) {
+            print_not_ready(a);
+        }
+        if (wait >= COLL_WARN_MS) {
+            log_missing(h, wait);
+        }
     }
 }
 
