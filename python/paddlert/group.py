@@ -78,6 +78,7 @@ class Group(Owner):
         super().__init__()
         self.works: weakref.WeakSet[Work] = weakref.WeakSet()
         self.dropped: list[tuple[ctypes.c_void_p, tuple[Memory | None, Memory | None]]] = []
+        self.reducers: list[ctypes.c_void_p] = []         # rt_reducers of this group
         self._group, self._job = _handle, job
         if _handle:
             return
@@ -121,6 +122,8 @@ class Group(Owner):
     def close(self) -> None:
         """Finishes what was started, and leaves the others.  A Work's wait() still has its result."""
         self._end_works()
+        while getattr(self, "_group", None) and self.reducers and self.may_close():
+            C.rt_reducer_close(self.reducers.pop())
         group, self._group = getattr(self, "_group", None), None
         if group:
             self.free(C.rt_group_close, group)

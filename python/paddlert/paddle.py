@@ -19,20 +19,35 @@
         model.save("model")
 
 The servers apply the gradients by the rules of the tables: there is no paddle.optimizer.
+
+Without servers, each worker has the whole model, and gradients are averaged:
+
+    with paddlert.paddle.DataParallel(net) as model:
+        optimizer = paddle.optimizer.Momentum(0.1, parameters=model.parameters())
+        for x, y in batches:                                # this worker's share
+            F.mse_loss(model(x), y).backward()
+            optimizer.step()
+            optimizer.clear_grad()
 """
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+import functools
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import paddle
 
-from ._lib import renamed, with_options
+from ._lib import Unsupported, instance, renamed, with_options
 from ._options import SparseOptions, TableOptions
+from ._parallel import Parallel, tensors_in
 from ._rules import Initializer, Optimizer
 from ._training import Rows, Synchroniser, ahead
 from .arrays import Array
+from .group import Group
 from .ps import Sparse
 
 if TYPE_CHECKING:
@@ -44,7 +59,7 @@ if TYPE_CHECKING:
 
     Dense: TypeAlias = "DistributedModel"
 
-__all__ = ["DistributedModel", "Embedding", "ahead"]
+__all__ = ["DataParallel", "DistributedModel", "Embedding", "ahead"]
 
 
 if not TYPE_CHECKING:
@@ -141,3 +156,153 @@ class DistributedModel(Synchroniser):
         """{name: tensor} of the dense parameters as the servers have them; rows stay there (save())."""
         self.pull()
         return {name: paddle.to_tensor(values) for name, values in self.values().items()}
+
+
+class _Parallel(Parallel):
+    @staticmethod
+    def _kind(tensor: paddle.Tensor) -> str:
+        return f"{str(tensor.dtype).removeprefix('paddle.')} {list(tensor.shape)}"
+
+    @staticmethod
+    def _size(tensor: paddle.Tensor) -> int:
+        return int(np.prod(tensor.shape, dtype=np.int64))
+
+    @staticmethod
+    def _bytes(tensor: paddle.Tensor) -> Array:
+        return np.ascontiguousarray(tensor.numpy()).reshape(-1).view(np.uint8)
+
+    @staticmethod
+    def _set_bytes(tensor: paddle.Tensor, array: Array) -> None:
+        tensor.set_value(array.view(tensor.numpy().dtype).reshape(tensor.shape))
+
+    @staticmethod
+    def _view(values: Array, parameter: paddle.Tensor) -> Array:
+        return values.reshape(parameter.shape)
+
+    @staticmethod
+    def _take(parameter: paddle.Tensor, view: Array) -> None:
+        gradient = parameter.grad
+        if gradient.is_selected_rows():
+            raise Unsupported(f"a gradient of {list(parameter.shape)} is sparse, expected a dense one: Embedding(sparse=False), or "
+                              "paddlert.paddle.Embedding")
+        np.copyto(view, _float32(gradient).numpy())
+
+    @staticmethod
+    def _give(parameter: paddle.Tensor, view: Array) -> None:
+        average = paddle.to_tensor(view, place=parameter.place).astype(parameter.dtype)
+        if parameter.grad is None:
+            parameter.grad = average
+        else:
+            parameter.grad.set_value(average)
+
+    @staticmethod
+    def _made(parameter: paddle.Tensor) -> bool:
+        return parameter.grad is not None
+
+    @staticmethod
+    def _at_end(function: Callable[[], None]) -> None:
+        paddle.base.core.eager._add_backward_final_hook(function)
+
+
+def _float32(tensor: paddle.Tensor) -> paddle.Tensor:
+    return tensor if tensor.dtype == paddle.float32 else tensor.astype("float32")
+
+
+def _let_errors_out() -> None:
+    """What a hook raises leaves Tensor.backward() as it was raised: Paddle has made it the cause of a SystemError."""
+    backward = paddle.Tensor.backward
+    if hasattr(backward, "lets_errors_out"):
+        return
+
+    @functools.wraps(backward)
+    def replaced(*arguments: Any, **named: Any) -> Any:
+        try:
+            return backward(*arguments, **named)
+        except SystemError as e:
+            if e.__cause__ is None:
+                raise
+            raise e.__cause__ from None
+    replaced.lets_errors_out = True                        # type: ignore[attr-defined]
+    paddle.Tensor.backward = replaced
+
+
+class DataParallel(paddle.nn.Layer):
+    """A model that every rank has, each with its part of the batch: backward leaves the average of all ranks' gradients in .grad, and
+    sends those that are made while it makes others.  Collective; the parameters and buffers become rank 0's.
+
+    group: a paddlert.Group, None: the workers of the environment.  comm_buffer_size: gradients travel in buckets of about so many MB;
+    last_comm_buffer_size: of the bucket that is ready last.  compression: "bf16" or "f16" halves what travels; what rounding takes is added
+    to the next step's gradients.  broadcast_buffers: forward while training begins with rank 0's buffers (running means).
+
+    A parameter without a gradient counts as zeros; where no rank has one, it has none.  Forward in no_sync(), or without
+    gradients, does not communicate.  state_dict() has the model's own names.  Errors of communication are raised by Tensor.backward()
+    (paddlert.PeerLost, which names the rank, and others).
+    """
+
+    def __init__(self, layers: paddle.nn.Layer, group: Group | None = None, *, comm_buffer_size: float = 25, last_comm_buffer_size: float = 1,
+                 compression: str | None = None, broadcast_buffers: bool = True) -> None:
+        super().__init__()
+        self._layers = instance("layers", layers, paddle.nn.Layer)
+        named = list(layers.named_parameters())
+        if any(not p.place.is_cpu_place() for _, p in named):
+            warnings.warn("the model is not in main memory: its gradients are copied there, averaged and copied back", stacklevel=2)
+        self._parallel = _Parallel([(name, p) for name, p in named if not p.stop_gradient], [(name, p) for name, p in named if p.stop_gradient],
+                                   list(layers.named_buffers()), group, bucket_mb=comm_buffer_size, last_mb=last_comm_buffer_size,
+                                   compression=compression, broadcast_buffers=broadcast_buffers)
+        self._sync = True
+        parallel = self._parallel
+        _let_errors_out()
+        for i, (_, p) in enumerate(parallel._parameters):
+            p._register_backward_hook(functools.partial(parallel.made, i))
+        self._finalizer = weakref.finalize(self, parallel.close)
+
+    @property
+    def group(self) -> Group:
+        """Whose ranks these are; its collectives may be called between steps."""
+        return self._parallel.group
+
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        if not paddle.is_grad_enabled():
+            return self._layers(*inputs, **named)
+        parallel = self._parallel
+        parallel.forward(self._sync, self.training)
+        output = self._layers(*inputs, **named)
+        if parallel.sync:
+            for tensor in tensors_in(output, paddle.Tensor):
+                if not tensor.stop_gradient:
+                    tensor.register_hook(lambda _: parallel.begin())
+        return output
+
+    @contextlib.contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Gradients of what runs forward in here stay this rank's, and add up until one outside averages the sums."""
+        before, self._sync = self._sync, False
+        try:
+            yield
+        finally:
+            self._sync = before
+
+    def scale_loss(self, loss: paddle.Tensor) -> paddle.Tensor:
+        """The loss itself, as Paddle's own has it."""
+        return loss
+
+    def state_dict(self, *arguments: Any, **named: Any) -> Any:
+        """The model's."""
+        return self._layers.state_dict(*arguments, **named)
+
+    def set_state_dict(self, *arguments: Any, **named: Any) -> Any:
+        """The model's."""
+        return self._layers.set_state_dict(*arguments, **named)
+
+    set_dict = load_dict = set_state_dict
+
+    def __enter__(self) -> DataParallel:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
+        self._parallel.close(None if isinstance(error, SystemExit) and not error.code else error)
+        self.close()
+
+    def close(self) -> None:
+        """The model is by itself again: the group of the environment is closed, a given one is not."""
+        self._finalizer()

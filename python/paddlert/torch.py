@@ -20,20 +20,34 @@
 
 The servers apply the gradients by the rules of the tables: there is no torch.optim.  Models may be on a GPU; what travels
 is copied to main memory.
+
+Without servers, each worker has the whole model, and gradients are averaged:
+
+    with paddlert.torch.DistributedDataParallel(net) as model:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in batches:                                # this worker's share
+            optimizer.zero_grad()
+            F.mse_loss(model(x), y).backward()
+            optimizer.step()
 """
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from ._lib import renamed, with_options
+from ._lib import Unsupported, instance, renamed, with_options
 from ._options import SparseOptions, TableOptions
+from ._parallel import Parallel, tensors_in
 from ._rules import Initializer, Optimizer
 from ._training import Rows, Synchroniser, ahead
 from .arrays import Array
+from .group import Group
 from .ps import Sparse
 
 if TYPE_CHECKING:
@@ -45,7 +59,7 @@ if TYPE_CHECKING:
 
     Dense: TypeAlias = "DistributedModel"
 
-__all__ = ["DistributedModel", "Embedding", "EmbeddingBag", "ahead"]
+__all__ = ["DistributedDataParallel", "DistributedModel", "Embedding", "EmbeddingBag", "ahead"]
 
 
 if not TYPE_CHECKING:
@@ -167,3 +181,141 @@ class DistributedModel(Synchroniser):
         """{name: tensor} of the dense parameters as the servers have them; rows stay there (save())."""
         self.pull()
         return {name: torch.from_numpy(values) for name, values in self.values().items()}
+
+
+class _Parallel(Parallel):
+    @staticmethod
+    def _kind(tensor: torch.Tensor) -> str:
+        return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
+
+    @staticmethod
+    def _size(tensor: torch.Tensor) -> int:
+        return int(tensor.numel())
+
+    @staticmethod
+    def _bytes(tensor: torch.Tensor) -> Array:
+        array: Array = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+        return array
+
+    @staticmethod
+    def _set_bytes(tensor: torch.Tensor, array: Array) -> None:
+        tensor.detach().copy_(torch.from_numpy(array.copy()).view(tensor.dtype).view(tensor.shape))
+
+    @staticmethod
+    def _view(values: Array, parameter: torch.Tensor) -> torch.Tensor:
+        return torch.from_numpy(values).view(parameter.shape)
+
+    @staticmethod
+    def _take(parameter: torch.Tensor, view: torch.Tensor) -> None:
+        gradient = parameter.grad
+        assert gradient is not None
+        if gradient.layout != torch.strided:
+            raise Unsupported(f"a gradient of {list(gradient.shape)} is {gradient.layout}, expected a dense one: Embedding(sparse=False), or "
+                              "paddlert.torch.Embedding")
+        view.copy_(gradient.detach())
+
+    @staticmethod
+    def _give(parameter: torch.Tensor, view: torch.Tensor) -> None:
+        if parameter.grad is None:
+            parameter.grad = torch.empty_like(parameter)
+        parameter.grad.detach().copy_(view)
+
+    @staticmethod
+    def _made(parameter: torch.Tensor) -> bool:
+        return parameter.grad is not None
+
+    @staticmethod
+    def _at_end(function: Callable[[], None]) -> None:
+        torch.autograd.Variable._execution_engine.queue_callback(function)
+
+
+class DistributedDataParallel(torch.nn.Module):
+    """A model that every rank has, each with its part of the batch: backward leaves the average of all ranks' gradients in .grad, and
+    sends those that are made while it makes others.  Collective; the parameters and buffers become rank 0's.
+
+    group: a paddlert.Group, None: the workers of the environment.  bucket_cap_mb: gradients travel in buckets of about this size;
+    last_bucket_mb: of the bucket that is ready last.  compression: "bf16" or "f16" halves what travels; what rounding takes is added to the
+    next step's gradients.  broadcast_buffers: forward while training begins with rank 0's buffers (running means).
+
+    A parameter without a gradient counts as zeros; where no rank has one, it stays None.  Forward in no_sync(), or without
+    gradients, does not communicate.  state_dict() has the model's own names, without "module.".  Errors of communication are raised
+    by backward (paddlert.PeerLost, which names the rank, and others).
+    """
+
+    def __init__(self, module: torch.nn.Module, group: Group | None = None, *, bucket_cap_mb: float = 25, last_bucket_mb: float = 1,
+                 compression: str | None = None, broadcast_buffers: bool = True) -> None:
+        super().__init__()
+        self.module = instance("module", module, torch.nn.Module)
+        if not hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
+            raise Unsupported(f"this is PyTorch {torch.__version__}, expected 2.1 or later")
+        named = list(module.named_parameters())
+        wanted = [(name, p) for name, p in named if p.requires_grad]
+        if any(p.device.type != "cpu" for _, p in named):
+            warnings.warn("the model is not in main memory: its gradients are copied there, averaged and copied back", stacklevel=2)
+        self._parallel = _Parallel(wanted, [(name, p) for name, p in named if not p.requires_grad], list(module.named_buffers()), group,
+                                   bucket_mb=bucket_cap_mb, last_mb=last_bucket_mb, compression=compression,
+                                   broadcast_buffers=broadcast_buffers)
+        self._sync = True
+        parallel = self._parallel
+        hooks = [p.register_post_accumulate_grad_hook(lambda _, i=i: parallel.made(i))
+                 for i, (_, p) in enumerate(parallel._parameters)]
+        self._finalizer = weakref.finalize(self, _close, parallel, hooks)
+        self._register_state_dict_hook(_without_prefix)
+        self._register_load_state_dict_pre_hook(self._with_prefix)
+
+    @property
+    def group(self) -> Group:
+        """Whose ranks these are; its collectives may be called between steps."""
+        return self._parallel.group
+
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        if not torch.is_grad_enabled():
+            return self.module(*inputs, **named)
+        parallel = self._parallel
+        parallel.forward(self._sync, self.training)
+        output = self.module(*inputs, **named)
+        if parallel.sync:
+            for tensor in tensors_in(output, torch.Tensor):
+                if tensor.requires_grad:
+                    tensor.register_hook(lambda _: parallel.begin())
+        return output
+
+    @contextlib.contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Gradients of what runs forward in here stay this rank's, and add up until one outside averages the sums."""
+        before, self._sync = self._sync, False
+        try:
+            yield
+        finally:
+            self._sync = before
+
+    def _with_prefix(self, state: dict[str, Any], prefix: str, *_: Any) -> None:
+        """load_state_dict() takes the model's own names, and those of torch's wrapper."""
+        for name in self.module.state_dict():
+            if f"{prefix}{name}" in state and f"{prefix}module.{name}" not in state:
+                state[f"{prefix}module.{name}"] = state.pop(f"{prefix}{name}")
+
+    def __enter__(self) -> DistributedDataParallel:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
+        self._parallel.close(None if isinstance(error, SystemExit) and not error.code else error)
+        self.close()
+
+    def close(self) -> None:
+        """The model is by itself again: the group of the environment is closed, a given one is not."""
+        self._finalizer()
+
+
+def _close(parallel: _Parallel, hooks: Iterable[Any]) -> None:
+    for hook in hooks:
+        hook.remove()
+    parallel.close()
+
+
+def _without_prefix(_: torch.nn.Module, state: dict[str, Any], prefix: str, *__: Any) -> None:
+    for name in [n for n in state if n.startswith(f"{prefix}module.")]:
+        state[prefix + name.removeprefix(f"{prefix}module.")] = state.pop(name)
+    versions = getattr(state, "_metadata", {})
+    for name in [n for n in versions if f"{n}.".startswith(f"{prefix}module.")]:
+        versions[(prefix + f"{name}.".removeprefix(f"{prefix}module.")).removesuffix(".")] = versions.pop(name)

@@ -1,0 +1,338 @@
+"""Data parallel training: what paddlert.torch.DistributedDataParallel and paddlert.paddle.DataParallel share.  The averages are the
+reducer's of runtime/rt.h; how a framework's tensors are read and written its module says."""
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import _abi
+from ._lib import C, Error, Here, Invalid, Unsupported, call, call_long, chosen, instance, real
+from .arrays import Array
+from .group import Group
+from .job import Job
+
+WIRES = {None: _abi.RT_F32, "f16": _abi.RT_F16, "bf16": _abi.RT_BF16}
+REDUCED = ("float32", "bfloat16", "float16")     # the reducer's sums are float32
+LINE = 1024                                      # bytes of what a rank says of its model
+PIECE = 32 << 20                                 # bytes that are broadcast together
+Named = Sequence[tuple[str, Any]]
+
+
+class Reducer(Here):
+    """struct rt_reducer: gradients of float32, in the order in which backward makes them."""
+
+    def __init__(self, group: Group, gradients: Sequence[tuple[str, int]], bucket_bytes: int, last_bytes: int, wire: int) -> None:
+        self._group, self._sizes = group, [n for _, n in gradients]
+        self._handle: ctypes.c_void_p | None = None
+        listed = (_abi.rt_gradient * len(gradients))(*(_abi.rt_gradient(name=name.encode(), n=n) for name, n in gradients))
+        options = _abi.rt_reducer_options(bucket_bytes=bucket_bytes, last_bucket_bytes=last_bytes, wire=wire,
+                                          error_feedback=wire != _abi.RT_F32)
+        handle = ctypes.c_void_p()
+        call_long(group, "rt_reducer_open", group._open(), listed, len(listed), ctypes.byref(options), ctypes.byref(handle))
+        self._handle = handle
+        group.reducers.append(handle)
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Its memory is freed, unless the group has done so, or a call that was interrupted still uses it."""
+        handle, self._handle = self._handle, None
+        if handle is not None and handle in self._group.reducers and self._group.may_close():
+            self._group.reducers.remove(handle)
+            C.rt_reducer_close(handle)
+
+    def _open(self) -> ctypes.c_void_p:
+        if self._handle is None or self._handle not in self._group.reducers:
+            raise Invalid("the group of these gradients is closed")
+        return self._handle
+
+    def values(self, i: int) -> Array:
+        """[n] of gradient i, in C's memory: not to be used when this is closed."""
+        address = C.rt_reducer_values(self._open(), i)
+        return np.ctypeslib.as_array((ctypes.c_float * self._sizes[i]).from_address(address))
+
+    def buckets(self) -> list[int]:
+        """The bucket of each gradient, numbered as they travel."""
+        return [int(C.rt_reducer_bucket(self._open(), i)) for i in range(len(self._sizes))]
+
+    def ready(self, i: int) -> None:
+        call("rt_reducer_ready", self._open(), i)
+
+    def wait(self) -> None:
+        call_long(self._group, "rt_reducer_wait", self._open(), None)
+
+
+def agree(group: Group, rows: Sequence[tuple[str, str]]) -> None:
+    """All ranks have rank 0's (name, what it is), in its order; else all get Invalid with the first row that is another one."""
+    own = np.frombuffer(json.dumps(rows).encode(), np.uint8)
+    text = np.array(own) if group.rank == 0 else np.zeros(0, np.uint8)
+    size = int(group.broadcast(np.array([text.size]))[0])
+    text = text if group.rank == 0 else np.zeros(size, np.uint8)
+    group.broadcast(text)
+    line = np.zeros(LINE, np.uint8)
+    said = _difference([tuple(row) for row in json.loads(text.tobytes())], list(rows), group.rank).encode()[:LINE]
+    line[:len(said)] = np.frombuffer(said, np.uint8)
+    for found in group.all_gather(line):
+        if found.any():
+            raise Invalid(found.tobytes().rstrip(b"\0").decode(errors="replace"))
+
+
+def _difference(first: Sequence[tuple[str, ...]], own: Sequence[tuple[str, ...]], rank: int) -> str:
+    """Of a rank's rows from rank 0's; "": none."""
+    for i in range(max(len(first), len(own))):
+        theirs, ours = ([f'"{rows[i][0]}" is {rows[i][1]}' if i < len(rows) else "there is nothing more"][0] for rows in (first, own))
+        if theirs != ours:
+            return f"the models of the ranks differ: on rank {rank} {ours}, on rank 0 {theirs}; expected the same model and options on all ranks"
+    return ""
+
+
+def _pieces(arrays: Iterable[tuple[Any, Array]]) -> Iterator[list[tuple[Any, Array]]]:
+    """Of about PIECE bytes, at least one array each."""
+    piece: list[tuple[Any, Array]] = []
+    size = 0
+    for tensor, array in arrays:
+        if piece and size + array.size > PIECE:
+            yield piece
+            piece, size = [], 0
+        piece.append((tensor, array))
+        size += array.size
+    if piece:
+        yield piece
+
+
+class Parallel:
+    """The gradients of a model, averaged over the ranks of a group while backward still makes others.
+
+    A framework's class says how: _kind(tensor) -> "float32 [3, 4]", _size(tensor), _bytes(tensor) -> uint8 array,
+    _set_bytes(tensor, array), _view(values, parameter), which is written by _take(parameter, view) and read by _give(parameter, view),
+    _made(parameter), whether it has a gradient, and _at_end(function), called when this backward has ended.
+    """
+
+    def __init__(self, parameters: Named, others: Named, buffers: Named, group: Group | None, *, bucket_mb: float, last_mb: float,
+                 compression: str | None, broadcast_buffers: bool) -> None:
+        """parameters: that want a gradient; others: that do not.  Collective."""
+        wire = chosen("compression", compression, WIRES)
+        sizes = [_megabytes("bucket size", bucket_mb), _megabytes("last bucket's size", last_mb)]
+        if not parameters:
+            raise Invalid("the model has no parameter that wants a gradient, expected one at least")
+        for name, parameter in parameters:
+            if self._kind(parameter).split()[0] not in REDUCED:
+                raise Unsupported(f'parameter "{name}" is {self._kind(parameter)}, expected one of {", ".join(REDUCED)}')
+        instance("broadcast_buffers", broadcast_buffers, bool)
+        self._own = group is None
+        self.group = Group(Job()) if group is None else instance("group", group, Group)
+        self._parameters = [(name, p) for name, p in parameters if self._size(p)]
+        self._buffers = [b for _, b in buffers] if broadcast_buffers else []
+        self._options = (*sizes, wire)
+        self.sync, self._running, self._closed = True, False, False
+        self._failed: BaseException | None = None
+        self._lock = threading.Lock()                     # devices of a framework may have a thread each
+        try:
+            agree(self.group, [("bucket size, last bucket's size, compression, broadcast_buffers",
+                                f"{bucket_mb} MB, {last_mb} MB, {compression}, {broadcast_buffers}"),
+                               *((name, f"a {what} of {self._kind(t)}") for what, named in (
+                                   ("parameter", parameters), ("frozen parameter", others), ("buffer", buffers)) for name, t in named)])
+            self._broadcast([t for named in (parameters, others, buffers) for _, t in named])
+            self._learning = True
+            self._arrange(list(reversed(range(len(self._parameters)))))
+        except BaseException:
+            self._leave()
+            raise
+
+    @staticmethod
+    def _kind(tensor: Any) -> str:
+        raise NotImplementedError
+
+    @staticmethod
+    def _size(tensor: Any) -> int:
+        raise NotImplementedError
+
+    @staticmethod
+    def _bytes(tensor: Any) -> Array:
+        raise NotImplementedError
+
+    @staticmethod
+    def _set_bytes(tensor: Any, array: Array) -> None:
+        raise NotImplementedError
+
+    @staticmethod
+    def _view(values: Array, parameter: Any) -> Any:
+        raise NotImplementedError
+
+    @staticmethod
+    def _take(parameter: Any, view: Any) -> None:
+        raise NotImplementedError
+
+    @staticmethod
+    def _give(parameter: Any, view: Any) -> None:
+        raise NotImplementedError
+
+    @staticmethod
+    def _made(parameter: Any) -> bool:
+        raise NotImplementedError
+
+    @staticmethod
+    def _at_end(function: Callable[[], None]) -> None:
+        raise NotImplementedError
+
+    def _arrange(self, order: list[int]) -> None:
+        """Buckets for gradients that backward makes in that order; collective.  Behind them travels which of them this rank has."""
+        n = len(self._parameters)
+        self._order, self._place = order, [0] * n
+        for place, i in enumerate(order):
+            self._place[i] = place
+        sizes = [(self._parameters[i][0], self._size(self._parameters[i][1])) for i in order]
+        self._reducer = Reducer(self.group, [*sizes, ("which there are", n)], *self._options)
+        self._views = [self._view(self._reducer.values(self._place[i]), p) for i, (_, p) in enumerate(self._parameters)]
+        self._there = self._reducer.values(n)
+        self._taken: list[int] = []
+        self._is_taken = [False] * n
+
+    def _broadcast(self, tensors: Sequence[Any]) -> None:
+        """Rank 0's values, for everybody."""
+        for piece in _pieces((t, self._bytes(t)) for t in tensors):
+            packed: Array = np.concatenate([array for _, array in piece])
+            self.group.broadcast(packed)
+            at = 0
+            for tensor, array in piece if self.group.rank else ():
+                self._set_bytes(tensor, packed[at:at + array.size])
+                at += array.size
+
+    def forward(self, sync: bool, training: bool) -> None:
+        """One begins whose backward averages, or does not.  training: buffers become rank 0's."""
+        if self._closed:
+            raise Invalid("it is closed: expected a new one, or the model that it was made of")
+        if self._running and self._failed is None:
+            self._give_up(Invalid("a backward ended in an error while its gradients were averaged"))
+        if self._failed is not None:
+            raise self._again(self._failed)
+        self.sync = sync
+        if sync and training and self._buffers:
+            self._broadcast(self._buffers)
+
+    @staticmethod
+    def _again(e: BaseException) -> Error:
+        """What a later call says."""
+        kind = type(e) if isinstance(e, Error) else Invalid
+        said = kind(f"an earlier step failed: {e or type(e).__name__}")
+        said.__cause__ = e
+        return said
+
+    def _give_up(self, e: BaseException) -> None:
+        """The other ranks are notified, as this one is not in step with them any more."""
+        self._failed = e
+        if not isinstance(e, Error) and self.group._group:
+            C.rt_group_abort(self.group._group, f"{type(e).__name__}: {e}".encode(errors="replace"))
+        elif isinstance(e, (Invalid, Unsupported)) and self.group._group:
+            C.rt_group_abort(self.group._group, str(e).encode(errors="replace"))
+
+    def begin(self) -> None:
+        """A backward has begun whose gradients are averaged: called at each place where one may begin."""
+        if not self._running and self.sync and not self._closed:
+            self._running = True
+            self._at_end(self._end)
+
+    def made(self, i: int) -> None:
+        """Backward has made the gradient of parameter i.  What fails here is raised at its end: not all frameworks let errors out of
+        a hook."""
+        if not self.sync or self._closed or self._failed is not None:
+            return
+        try:
+            self.begin()
+            with self._lock:
+                self._send(i)
+        except BaseException as e:
+            self._give_up(e)
+
+    def _send(self, i: int) -> None:
+        name, parameter = self._parameters[i]
+        if self._is_taken[i]:
+            raise Invalid(f'parameter "{name}" got a gradient twice in one backward, expected once: checkpoints of activations must not '
+                          "be reentrant")
+        self._take(parameter, self._views[i])
+        self._is_taken[i] = True
+        self._taken.append(i)
+        self._reducer.ready(self._place[i])
+
+    def _end(self) -> None:
+        """Of a backward.  A gradient that it did not make is what it was, of steps that only accumulated; one that no rank has
+        stays away."""
+        if self._closed:
+            return
+        try:
+            if self._failed is not None:
+                raise self._failed
+            first = list(self._taken)
+            for i, (_, parameter) in enumerate(self._parameters):
+                if not self._is_taken[i] and self._made(parameter):
+                    self._send(i)
+            self._there[:] = self._is_taken
+            self._reducer.ready(len(self._parameters))
+            self._reducer.wait()
+            for i in np.flatnonzero(self._there).tolist():
+                self._give(self._parameters[i][1], self._views[i])
+            self._taken.clear()
+            self._is_taken = [False] * len(self._parameters)
+            if self._learning:
+                self._learn(first)
+        except BaseException as e:
+            if self._failed is None:
+                self._give_up(e)
+            raise
+        finally:
+            self._running = False
+
+    def _learn(self, order: list[int]) -> None:
+        """The order in which rank 0 has made gradients is that of the buckets from now on."""
+        self._learning = False
+        seen = set(order)
+        wanted = np.array([*order, *(i for i in self._order if i not in seen)])
+        self.group.broadcast(wanted)
+        if wanted.tolist() != self._order:
+            self._reducer.close()
+            self._arrange(wanted.tolist())
+
+    def _leave(self) -> None:
+        if self._own:
+            self.group.close()
+
+    def close(self, error: BaseException | None = None) -> None:
+        """The model is by itself again.  The group of the environment is closed; a given one stays.  After an error, or in a backward
+        that has not ended: the other ranks are notified."""
+        if self._closed or self.group.process != os.getpid():
+            return
+        if self._failed is None and (error is not None or self._running):
+            self._give_up(error or Invalid("it is closed in a backward that has not ended"))
+        self._closed = True
+        self._views, self._there = [], np.zeros(0, np.float32)
+        self._reducer.close()
+        self._leave()
+
+
+def _megabytes(name: str, value: Any) -> int:
+    size = int(real(name, value) * (1 << 20)) if real(name, value) < 1 << 40 else 0
+    if size <= 0:
+        raise ValueError(f"{name} is {value!r}, expected megabytes, more than 0")
+    return size
+
+
+def tensors_in(found: Any, kind: type) -> Iterator[Any]:
+    """Those of a model's output: alone, in lists, mappings and objects with attributes, at any depth."""
+    if isinstance(found, kind):
+        yield found
+    elif isinstance(found, Mapping):
+        for value in found.values():
+            yield from tensors_in(value, kind)
+    elif isinstance(found, (list, tuple, set)):
+        for value in found:
+            yield from tensors_in(value, kind)
+    elif hasattr(found, "__dataclass_fields__"):
+        for value in vars(found).values():
+            yield from tensors_in(value, kind)

@@ -1,0 +1,326 @@
+"""Ranks of data parallel training beside one process that has the whole batch.  parallel.py FRAMEWORK CASE RANK ENDPOINT..."""
+import contextlib
+import importlib
+import os
+import signal
+import sys
+
+import numpy as np
+import paddlert
+
+name, case, rank, *endpoints = sys.argv[1:]
+rank, size = int(rank), len(endpoints)
+framework = importlib.import_module(name)
+ours = importlib.import_module(f"paddlert.{name}")
+TORCH = name == "torch"
+Module = framework.nn.Module if TORCH else framework.nn.Layer
+STEPS, BATCH, WIDTH = 6, 4, 8                     # BATCH: of one rank
+
+
+def linear(n, m):
+    return framework.nn.Linear(n, m)
+
+
+class Net(Module):
+    """Two experts, one frozen and one shared layer, one that nobody uses, and running means."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.shared, self.frozen = linear(WIDTH, WIDTH), linear(WIDTH, WIDTH), linear(WIDTH, WIDTH)
+        self.experts = (framework.nn.ModuleList if TORCH else framework.nn.LayerList)([linear(WIDTH, WIDTH) for _ in range(2)])
+        self.nobody, self.last = linear(3, 3), linear(WIDTH, 1)
+        for p in self.frozen.parameters():
+            freeze(p)
+
+    def forward(self, x, expert=None):
+        x = framework.tanh(self.shared(framework.tanh(self.shared(framework.tanh(self.first(x))))))
+        x = self.frozen(x)
+        if expert is not None:
+            x = self.experts[expert](x)
+        return {"y": [self.last(x)]}
+
+
+def freeze(p):
+    if TORCH:
+        p.requires_grad_(False)
+    else:
+        p.stop_gradient = True
+
+
+def tensor(values):
+    return framework.tensor(values) if TORCH else framework.to_tensor(values)
+
+
+def filled(net, seed):
+    """Parameters of that seed."""
+    rng = np.random.default_rng(seed)
+    for p in net.parameters():
+        values = rng.normal(0, 0.4, list(p.shape)).astype(np.float32)
+        if TORCH:
+            with framework.no_grad():
+                p.copy_(tensor(values))
+        else:
+            p.set_value(values)
+    return net
+
+
+def optimizer_of(net):
+    parameters = [p for p in net.parameters()]
+    if TORCH:
+        return framework.optim.SGD([p for p in parameters if p.requires_grad], lr=0.1, momentum=0.9)
+    return framework.optimizer.Momentum(0.1, 0.9, parameters=parameters)
+
+
+def clear(optimizer):
+    optimizer.zero_grad() if TORCH else optimizer.clear_grad(set_to_zero=False)
+
+
+def batch(step, r):
+    rng = np.random.default_rng([step, r])
+    x = rng.normal(size=(BATCH, WIDTH)).astype(np.float32)
+    return tensor(x), tensor(np.sin(x.sum(1, keepdims=True)))
+
+
+def loss_of(net, step, r, expert=None):
+    x, y = batch(step, r)
+    out = net(x, expert)["y"][0]
+    return ((out - y) ** 2).mean()
+
+
+def expert_of(step, r):
+    """None in the first steps, one on some ranks in others: which differs."""
+    return None if step % 3 == 0 or (r + step) % 3 == 0 else (step // 3 + r) % 2
+
+
+def values(net):
+    return {n: np.array(p.tolist(), np.float32).reshape(list(p.shape)) for n, p in net.named_parameters()}
+
+
+def alone(steps, experts=False, k=1):
+    """Of one process with all ranks' batches: the mean of their losses; k: of that many batches of each."""
+    net = filled(Net(), 7)
+    optimizer = optimizer_of(net)
+    for step in range(0, steps, k):
+        clear(optimizer)
+        for s in range(step, step + k):
+            for r in range(size):
+                (loss_of(net, s, r, expert_of(s, r) if experts else None) / size).backward()
+        optimizer.step()
+    return values(net)
+
+
+def near(got, want, most=1e-6):
+    assert list(got) == list(want)
+    for n in want:
+        assert np.abs(got[n] - want[n]).max() <= most, (n, np.abs(got[n] - want[n]).max())
+
+
+def wrap(net, group, **options):
+    if not TORCH:
+        options = {{"bucket_cap_mb": "comm_buffer_size", "last_bucket_mb": "last_comm_buffer_size"}.get(k, k): v for k, v in options.items()}
+    return (ours.DistributedDataParallel if TORCH else ours.DataParallel)(net, group, **options)
+
+
+def train(model, net, steps=STEPS, experts=False, k=1, after=lambda step: None):
+    optimizer = optimizer_of(net)
+    for step in range(0, steps, k):
+        clear(optimizer)
+        for s in range(step, step + k):
+            with contextlib.nullcontext() if s == step + k - 1 else model.no_sync():
+                loss_of(model, s, rank, expert_of(s, rank) if experts else None).backward()
+        assert all(p.grad is None for p in net.nobody.parameters())
+        optimizer.step()
+        after(step)
+
+
+group = paddlert.Group(endpoints=endpoints, rank=rank, call_timeout=120)
+net = filled(Net(), 7 if rank == 0 else 8)                        # the others' values are replaced
+SMALL = {"bucket_cap_mb": 300e-6, "last_bucket_mb": 100e-6}
+
+
+def case_steps():
+    with wrap(net, group) as model:
+        train(model, net)
+    near(values(net), alone(STEPS))
+
+
+def case_buckets():
+    """Their order is that in which backward makes gradients, the layers' from the last to the first."""
+    model = wrap(net, group, **SMALL)
+    assert len(set(model._parallel._reducer.buckets())) > 3
+    train(model, net)
+    layers = [model._parallel._parameters[i][0].split(".")[0] for i in model._parallel._order]
+    assert list(dict.fromkeys(layers)) == ["last", "shared", "first", "nobody", "experts"], layers
+    near(values(net), alone(STEPS))
+
+
+def case_uneven():
+    """Experts of some ranks, of none, others of other ranks: who has no gradient counts as zeros."""
+    train(wrap(net, group, **SMALL), net, experts=True)
+    near(values(net), alone(STEPS, experts=True), 2e-6)
+
+
+def case_accumulation():
+    train(wrap(net, group), net, experts=True, k=3)
+    near(values(net), alone(STEPS, experts=True, k=3), 2e-6)
+
+
+def case_compression():
+    for wire in ("bf16", "f16"):
+        filled(net, 7)
+        model = wrap(net, group, compression=wire)
+        train(model, net)
+        near(values(net), alone(STEPS), 0.05)
+        ranks = group.all_gather(np.concatenate([v.ravel() for v in values(net).values()]))
+        assert (ranks == ranks[0]).all() and np.abs(values(net)["last.weight"] - alone(STEPS)["last.weight"]).max() > 0
+        model.close()
+
+
+def case_no_gradient_at_all():
+    """Of one rank, in a backward that comes through the model all the same."""
+    class Skips(Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = linear(WIDTH, WIDTH)
+
+        def forward(self, x):
+            return (x + self.linear(x) if rank == 0 else x * 1,)
+
+    net = Skips()
+    model = wrap(net, group)
+    x = batch(0, rank)[0]
+    x.requires_grad_() if TORCH else setattr(x, "stop_gradient", False)
+    model(x)[0].sum().backward()
+    assert np.allclose(net.linear.bias.grad.tolist(), BATCH / size), net.linear.bias.grad
+
+
+def case_buffers():
+    class Running(Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = linear(WIDTH, 1)
+            self.register_buffer("seen", tensor(np.full(2, float(rank), np.float32)))
+            self.register_buffer("flag", tensor(np.array(rank == 0)))
+
+        def forward(self, x, _):
+            return {"y": [self.linear(x)]}
+
+    for wanted in (True, False):
+        net = Running()
+        model = wrap(net, group, broadcast_buffers=wanted)
+        assert net.seen.tolist() == [0, 0] and bool(net.flag)
+        for step in range(2):
+            net.seen.copy_(tensor(np.full(2, 10.0 + rank, np.float32))) if TORCH else net.seen.set_value(np.full(2, 10.0 + rank, np.float32))
+            with framework.no_grad():
+                model(batch(step, rank)[0], None)                            # does not communicate: one rank alone may
+            with model.no_sync():
+                loss_of(model, step, rank)
+            assert net.seen.tolist() == [10.0 + rank] * 2
+            loss_of(model, step, rank).backward()
+            assert net.seen.tolist() == [10.0 if wanted else 10.0 + rank] * 2, net.seen
+        model.close()
+
+
+def case_disagree():
+    for wrong, said in ((lambda: linear(WIDTH, 2 + rank), '"weight" is a parameter of float32'),
+                        (lambda: Net() if rank else linear(WIDTH, 2), '"first.weight" is a parameter'),):
+        try:
+            wrap(wrong(), group)
+            raise AssertionError("not refused")
+        except paddlert.Invalid as e:
+            assert str(e).startswith("the models of the ranks differ: on rank 1 ") and said in str(e) and "on rank 0" in str(e), e
+    try:
+        wrap(net, group, compression="bf16" if rank else None)
+        raise AssertionError("not refused")
+    except paddlert.Invalid as e:
+        assert "compression" in str(e) and "bf16" in str(e), e
+
+
+def case_checkpoint():
+    file = f"checkpoint.{name}"
+    model = wrap(net, group)
+    train(model, net, 3)
+    state = model.state_dict()
+    assert list(state) == list(net.state_dict()) and not any(n.startswith("module.") for n in state)
+    if rank == 0:
+        (framework.save)(state, file)
+    group.barrier()
+    plain = Net()
+    loaded = framework.load(file)
+    plain.load_state_dict(loaded) if TORCH else plain.set_state_dict(loaded)
+    near(values(plain), values(net), 0)
+    filled(net, 9)
+    model.load_state_dict(loaded) if TORCH else model.set_state_dict(loaded)
+    near(values(net), values(plain), 0)
+    if TORCH:
+        filled(net, 9)
+        model.load_state_dict({f"module.{n}": v for n, v in loaded.items()})       # of torch's own wrapper
+        near(values(net), values(plain), 0)
+        outer = framework.nn.Sequential(model)
+        outer.load_state_dict(outer.state_dict())
+        assert "0.first.weight" in outer.state_dict()
+
+
+def case_closed():
+    model = wrap(net, group)
+    model.close()
+    loss_of(net, 0, rank).backward()                             # by itself again: nobody else need
+    try:
+        model(batch(0, 0)[0])
+        raise AssertionError("not refused")
+    except paddlert.Invalid as e:
+        assert "closed" in str(e)
+
+
+def case_kill():
+    """The last rank dies in a step; the others learn it out of backward."""
+    model = wrap(net, group)
+    said = None
+    try:
+        train(model, net, 100, after=lambda step: os.kill(os.getpid(), signal.SIGKILL) if step == 2 and rank == size - 1 else None)
+    except paddlert.PeerLost as e:
+        said = str(e)
+    assert said and f"rank {size - 1}" in said, said
+    for again in range(2):
+        try:
+            model(batch(0, 0)[0])
+            raise AssertionError("not refused")
+        except paddlert.PeerLost as e:
+            assert f"rank {size - 1}" in str(e), e
+    model.close()
+    smaller = group.shrink()
+    model = wrap(net, smaller)
+    loss_of(model, 0, rank).backward()
+    assert smaller.size == size - 1
+
+
+def case_error():
+    """An error of the program in the backward of one rank: the others learn which."""
+    model = wrap(net, group)
+    loss_of(model, 0, rank).backward()
+    out = model(batch(1, rank)[0])["y"][0]
+
+    def fail(_):
+        raise ArithmeticError("mine")
+    try:
+        if rank == 1:
+            if TORCH:
+                net.first.weight.register_hook(fail)
+            else:
+                model._parallel.__class__._take = staticmethod(lambda *_: fail(0))
+        out.sum().backward()
+        if rank == 1:
+            raise AssertionError("no error")
+    except ArithmeticError as e:
+        assert rank == 1 and str(e) == "mine"
+        try:
+            model(batch(1, rank)[0])
+            raise AssertionError("not refused")
+        except paddlert.Invalid as e:
+            assert "error" in str(e) or "failed" in str(e), e
+    except paddlert.PeerLost as e:
+        assert rank == 0 and "rank 1" in str(e), e
+
+
+globals()[f"case_{case}"]()
+print("done", flush=True)
