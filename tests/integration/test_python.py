@@ -1572,6 +1572,162 @@ print([r() is not None for r in refs])
             p.communicate()
 
 
+# Parameters of no framework: what paddlert.torch and paddlert.paddle share, and when a backward ends.
+PARALLEL = """
+import sys
+from types import SimpleNamespace
+from paddlert._parallel import Parallel, tensors_in
+ends = []
+class Fake(Parallel):
+    _kind = staticmethod(lambda p: f"{p.value.dtype} {list(p.value.shape)}")
+    _size = staticmethod(lambda p: p.value.size)
+    _bytes = staticmethod(lambda p: p.value.reshape(-1).view(np.uint8))
+    _view = staticmethod(lambda values, p: values.reshape(p.value.shape))
+    _made = staticmethod(lambda p: p.grad is not None)
+    _at_end = staticmethod(ends.append)
+    @staticmethod
+    def _set_bytes(p, array):
+        p.value[...] = array.view(p.value.dtype).reshape(p.value.shape)
+    @staticmethod
+    def _take(p, view):
+        view[...] = p.grad
+    @staticmethod
+    def _give(p, view):
+        p.grad = view.copy()
+def parameter(*shape, dtype="f4"):
+    return SimpleNamespace(value=np.full(shape, rank + 1, dtype), grad=None)
+def wrap(named, others=(), buffers=(), group=None, **more):
+    return Fake(list(named.items()), list(dict(others).items()), list(dict(buffers).items()), group, **{
+        "bucket_mb": 1e-3, "last_mb": 1e-4, "compression": None, "broadcast_buffers": True, **more})
+def backward(parallel, gradients):
+    for i, value in gradients.items():
+        p = parallel._parameters[i][1]
+        p.grad = (0 if p.grad is None else p.grad) + np.full(p.value.shape, value, "f4")
+        parallel.made(i)
+    while ends:
+        ends.pop()()
+def refused(function, *arguments, **more):
+    try:
+        function(*arguments, **more)
+    except (paddlert.Error, TypeError, ValueError) as e:
+        return f"{type(e).__name__} {e}"
+rank, *endpoints = sys.argv[1:]
+rank = int(rank)
+group = paddlert.Group(endpoints=endpoints, rank=rank, call_timeout=60)
+"""
+
+
+def parallel(python, program, n=2):
+    endpoints = [f"127.0.0.1:{free_port()}" for _ in range(n)]
+    return [python("", "-c", "import numpy as np, paddlert\n" + PARALLEL + program, i, *endpoints) for i in range(n)]
+
+
+def test_gradients_are_averages_whatever_each_rank_has(python):
+    """In another order on each rank; of one rank alone; of none, which stay away; of a step before that did not average."""
+    out = finish(*parallel(python, """
+named = {n: parameter(3, 5) for n in "abcde"}
+parallel = wrap({**named, "empty": parameter(0)}, {"frozen": (frozen := parameter(2, dtype="i2"))}, {"b": (buffer := parameter(dtype="f8"))}, group)
+print([float(p.value.max()) for p in named.values()], frozen.value.tolist(), buffer.value.item())
+said = lambda: [None if p.grad is None else float(p.grad.max()) for p in named.values()]
+backward(parallel, {0: 1, 2: 4 + rank, 1: 3} if rank else {1: 1, 2: 2, 3: 8})
+print(said(), parallel._order)
+for p in named.values():
+    p.grad = None
+parallel.forward(False, True)
+backward(parallel, {4: 2} if rank else {0: 6})
+print(said() == ([None] * 4 + [2] if rank else [6] + [None] * 4))
+parallel.forward(True, True)
+backward(parallel, {1: 1})
+print(said())
+"""))
+    same = ["[1.0, 1.0, 1.0, 1.0, 1.0] [1, 1] 1.0", "[0.5, 2.0, 3.5, 4.0, None] [1, 2, 3, 4, 0]", "True", "[3.0, 1.0, None, None, 1.0]"]
+    assert [o.splitlines() for o in out] == [same] * 2
+
+
+def test_ranks_of_other_models_are_named(python):
+    out = finish(*parallel(python, """
+print(refused(wrap, {"w": parameter(3, 4 + rank)}, group=group))
+print(refused(wrap, {"w": parameter(3), **({} if rank else {"v": parameter(1)})}, group=group))
+print(refused(wrap, {"w": parameter(3)}, group=group, compression="f16" if rank else None))
+print(refused(wrap, {"w": parameter(3)}, {"x": parameter(3)} if rank else {}, {} if rank else {"x": parameter(3)}, group=group))
+print(refused(wrap, {"w": parameter(3, dtype="f8")}, group=group), refused(wrap, {}, group=group), sep="\\n")
+print(refused(wrap, {"w": parameter(3)}, group=group, compression="f32"), refused(wrap, {"w": parameter(3)}, group=4), sep="\\n")
+print(refused(wrap, {"w": parameter(3)}, group=group, bucket_mb=0), refused(wrap, {"w": parameter(3)}, group=group, last_mb="1"), sep="\\n")
+"""))
+    assert out[0] == out[1]
+    whole, options = "Invalid the models of the ranks differ: on rank 1 ", "; expected the same model and options on all ranks"
+    assert out[0].splitlines() == [
+        f'{whole}"w" is a parameter of float32 [3, 5], on rank 0 "w" is a parameter of float32 [3, 4]{options}',
+        f'{whole}there is nothing more, on rank 0 "v" is a parameter of float32 [1]{options}',
+        f'{whole}"bucket size, last bucket\'s size, compression, broadcast_buffers" is 0.001 MB, 0.0001 MB, f16, True, on rank 0 "bucket size, '
+        f'last bucket\'s size, compression, broadcast_buffers" is 0.001 MB, 0.0001 MB, None, True{options}',
+        f'{whole}"x" is a frozen parameter of float32 [3], on rank 0 "x" is a buffer of float32 [3]{options}',
+        'Unsupported parameter "w" is float64 [3], expected one of float32, bfloat16, float16',
+        "Invalid the model has no parameter that wants a gradient, expected one at least",
+        "ValueError compression is 'f32', expected one of f16, bf16",
+        "TypeError group is 4, expected a paddlert.Group",
+        "ValueError bucket size is 0, expected megabytes, more than 0",
+        "TypeError last bucket's size is '1', expected a number"]
+
+
+def test_a_step_that_fails_ends_all_ranks(python):
+    """A gradient that comes twice; a backward that did not end: the others learn of it, and no later step looks as if it was whole."""
+    out = finish(*parallel(python, """
+for fails in (lambda parallel: [parallel.begin(), parallel.made(0), parallel.made(0), ends.pop()()],
+              lambda parallel: [parallel.begin(), ends.clear(), parallel.forward(True, True)],
+              lambda parallel: [parallel.begin(), ends.clear(), parallel.close(), parallel.forward(True, True)]):
+    again = group.split(0)
+    parallel = wrap({n: parameter(4) for n in "ab"}, group=again)
+    for p in parallel._parameters:
+        p[1].grad = np.zeros(4, "f4")
+    backward(parallel, {0: 1, 1: 1})
+    print(refused(fails if rank else lambda parallel: [backward(parallel, {0: 1, 1: 1}), backward(parallel, {0: 1})], parallel))
+    print(refused(parallel.forward, True, True))
+    ends.clear()
+"""))
+    twice = 'parameter "a" got a gradient twice in one backward, expected once: checkpoints of activations must not be reentrant'
+    broken, left = "a backward ended in an error while its gradients were averaged", "it is closed in a backward that has not ended"
+    closed = "Invalid it is closed: expected a new one, or the model that it was made of"
+    for said, line in zip((twice, broken, left), zip(*[iter(out[0].splitlines())] * 2)):
+        assert all(re.fullmatch(rf"PeerLost .*: rank 1 \(.*\) has given the group up: {re.escape(said)}, as reported by rank 1", x) for x in line), line
+    assert out[1].splitlines() == [f"Invalid {twice}", f"Invalid an earlier step failed: {twice}",
+                                   *[f"Invalid an earlier step failed: {broken}"] * 2, closed, closed]
+
+
+@pytest.mark.parametrize("order", ["group.close(); parallel.close()", "parallel.close(); group.close()", "del parallel", "del group, parallel"])
+def test_a_group_and_its_gradients_close_in_any_order(python, order):
+    out = finish(*parallel(python, f"""
+import gc
+parallel = wrap({{"w": parameter(300)}}, group=group)
+backward(parallel, {{0: rank}})
+parallel.circle = parallel
+{order}
+gc.collect()
+print("closed")
+"""))
+    assert out == ["closed\n"] * 2
+
+
+def test_a_rank_that_is_gone_is_named_at_the_end_of_backward(python):
+    programs = parallel(python, """
+import os, signal
+parallel = wrap({n: parameter(1000) for n in "abc"}, group=group)
+for step in range(100):
+    said = refused(backward, parallel, {0: 1} if rank == 2 and step == 3 else {0: 1, 1: 1, 2: 1}) if rank < 2 else \
+        step == 3 and os.kill(os.getpid(), signal.SIGKILL) or backward(parallel, {0: 1})
+    if said:
+        break
+print(said)
+print(refused(parallel.forward, True, True))
+print(group.shrink().size)
+""", 3)
+    out = finish(*programs[:2])
+    programs[2].communicate()
+    for o in out:
+        lines = o.splitlines()
+        assert all(line.startswith("PeerLost ") and "rank 2 (127.0.0.1:" in line for line in lines[:2]) and lines[2:] == ["2"], out
+
+
 def test_a_source_tree_says_how_to_build_it(tmp_path):
     shutil.copytree(ROOT / "python/paddlert", tmp_path / "paddlert", ignore=shutil.ignore_patterns("_abi.py", "__pycache__"))
     p = subprocess.run([sys.executable, "-c", "import paddlert"], env=os.environ | {"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True)
