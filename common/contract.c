@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "common/parse.h"
-#include "common/word_list.h"
 
 enum { ELEMENT_MAX = 255, LIST_BYTES_MAX = 1 << 20 };
 
@@ -131,23 +130,11 @@ static int check_list(enum co_var var, const char *value, struct co_err *err) {
     return r;
 }
 
-static int check_word(enum co_var var, const char *value, struct co_err *err) {
-    const char *const *words = co_contract[var].words;
-    char list[128] = "";
-    for (size_t i = 0; words[i]; i++) {
-        if (strcmp(words[i], value) == 0) {
-            return 0;
-        }
-        co_word_list_add(list, sizeof(list), "%s", words[i]);
-    }
-    return co_err_set(
-        err, CO_INVALID, "%s is \"%s\", expected one of %s", co_contract[var].name, value, list);
-}
-
 int co_contract_check(enum co_var var, const char *value, struct co_err *err) {
     const struct co_contract_row *row = &co_contract[var];
     int64_t i;
     bool b;
+    unsigned word;
     switch (row->type) {
     case CO_TYPE_INT:
         return co_parse_i64(row->name, value, row->min, row->max, &i, err);
@@ -163,7 +150,7 @@ int co_contract_check(enum co_var var, const char *value, struct co_err *err) {
     case CO_TYPE_ENDPOINTS:
         return check_list(var, value, err);
     case CO_TYPE_WORD:
-        return check_word(var, value, err);
+        return co_parse_word(row->name, value, row->words, false, &word, err);
     case CO_TYPE_TEXT:
     default:
         if (!*value) {

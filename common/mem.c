@@ -33,6 +33,10 @@ void *co_xrealloc(void *p, size_t n, size_t size) {
     return require_memory(realloc(p, bytes ? bytes : 1));
 }
 
+void *co_xgrow(void *p, size_t n, size_t size) {
+    return p && (n & (n - 1)) != 0 ? p : co_xrealloc(p, n ? n * 2 : 1, size);
+}
+
 char *co_xstrdup(const char *s) {
     return require_memory(strdup(s));
 }
@@ -71,6 +75,11 @@ void co_close(int fd) {
     int saved = errno;
     (void)close(fd);
     errno = saved;
+}
+
+bool co_ends_with(const char *text, const char *end) {
+    size_t n = strlen(text), k = strlen(end);
+    return n >= k && strcmp(text + n - k, end) == 0;
 }
 
 int co_streq(const char *a, const char *b) {

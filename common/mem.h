@@ -4,6 +4,7 @@
  * from a spec, a file or a peer goes through co_try_alloc with a stated cap.  Thread-safe. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "common/err.h"
@@ -44,6 +45,9 @@ static inline void co_closep(const int *fd);
 void *co_xmalloc(size_t size) __attribute__((malloc, returns_nonnull));
 void *co_xcalloc(size_t n, size_t size) __attribute__((malloc, returns_nonnull));
 void *co_xrealloc(void *p, size_t n, size_t size) __attribute__((returns_nonnull));
+/* Room for one item more behind the n of an array, which doubles when it is full: n is 0 or a power
+ * of two then.  Such an array begins as NULL and needs no field for its room. */
+void *co_xgrow(void *p, size_t n, size_t size) __attribute__((returns_nonnull));
 char *co_xstrdup(const char *s) __attribute__((malloc, returns_nonnull));
 char *co_xstrndup(const char *s, size_t n) __attribute__((malloc, returns_nonnull));
 char *co_xasprintf(const char *fmt, ...) __attribute__((malloc, returns_nonnull)) CO_PRINTF(1, 2);
@@ -70,3 +74,4 @@ static inline int co_steal_fd(int *fd) {
 
 /* NULL-safe string comparison. */
 int co_streq(const char *a, const char *b);
+bool co_ends_with(const char *text, const char *end);

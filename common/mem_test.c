@@ -116,6 +116,27 @@ static void strings_compare_with_null(void **state) {
     assert_false(co_streq("a", "b"));
 }
 
+static void a_growing_array_keeps_its_items(void **state) {
+    (void)state;
+    CO_AUTOFREE size_t *items = NULL;
+    for (size_t n = 0; n < 100; n++) {
+        items = co_xgrow(items, n, sizeof(*items));
+        items[n] = n;
+    }
+    for (size_t i = 0; i < 100; i++) {
+        assert_int_equal(items[i], i);
+    }
+}
+
+static void ends_of_texts_are_compared(void **state) {
+    (void)state;
+    assert_true(co_ends_with("a.npz", ".npz"));
+    assert_true(co_ends_with(".npz", ".npz"));
+    assert_true(co_ends_with("a", ""));
+    assert_false(co_ends_with("npz", ".npz"));
+    assert_false(co_ends_with("a.npz.x", ".npz"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cleanup_runs_at_the_end_of_the_scope_unless_stolen),
@@ -124,6 +145,8 @@ int main(void) {
         cmocka_unit_test(sizes_from_outside_are_capped),
         cmocka_unit_test(an_overflowing_control_allocation_aborts),
         cmocka_unit_test(strings_compare_with_null),
+        cmocka_unit_test(a_growing_array_keeps_its_items),
+        cmocka_unit_test(ends_of_texts_are_compared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "common/mem.h"
+#include "common/word_list.h"
 
 /* Quotes in messages are cut, since a value may be a whole file. */
 #define QUOTED "\"%.100s\""
@@ -58,6 +59,19 @@ int co_parse_bool(const char *what, const char *s, bool *ret, struct co_err *err
         }
     }
     return co_err_set(err, CO_INVALID, "%s: " QUOTED " is neither true nor false", what, s);
+}
+
+int co_parse_word(const char *what, const char *s, const char *const *words, bool any_case,
+    unsigned *ret, struct co_err *err) {
+    char list[200] = "";
+    for (unsigned i = 0; words[i]; i++) {
+        if ((any_case ? strcasecmp(s, words[i]) : strcmp(s, words[i])) == 0) {
+            *ret = i;
+            return 0;
+        }
+        co_word_list_add(list, sizeof(list), "%s", words[i]);
+    }
+    return co_err_set(err, CO_INVALID, "%s is " QUOTED ", expected one of %s", what, s, list);
 }
 
 int co_parse_duration(const char *what, const char *s, int64_t *ret_ms, struct co_err *err) {

@@ -15,6 +15,9 @@ CO_MUST_CHECK int co_parse_f64(
 /* The words that Go's flag package and Python's strtobool accept, in capitals or not as the latter:
  * 1 t true y yes on / 0 f false n no off. */
 CO_MUST_CHECK int co_parse_bool(const char *what, const char *s, bool *ret, struct co_err *err);
+/* One of the words, which end with NULL.  *ret: its index. */
+CO_MUST_CHECK int co_parse_word(const char *what, const char *s, const char *const *words,
+    bool any_case, unsigned *ret, struct co_err *err);
 /* Go durations ("300ms", "1m30s", "1.5h"), in milliseconds. */
 CO_MUST_CHECK int co_parse_duration(
     const char *what, const char *s, int64_t *ret_ms, struct co_err *err);

@@ -102,6 +102,21 @@ static void booleans_are_the_usual_words(void **state) {
     }
 }
 
+static void a_word_is_one_of_the_list(void **state) {
+    (void)state;
+    static const char *const words[] = {"one", "two", NULL};
+    struct co_err err = {0};
+    unsigned v = 9;
+    assert_int_equal(co_parse_word("x", "two", words, false, &v, &err), 0);
+    assert_int_equal(v, 1);
+    assert_int_equal(co_parse_word("x", "One", words, true, &v, &err), 0);
+    assert_int_equal(v, 0);
+    v = 9;
+    assert_int_equal(co_parse_word("x", "One", words, false, &v, &err), CO_INVALID);
+    assert_string_equal(err.msg, "x is \"One\", expected one of one, two");
+    assert_int_equal(v, 9);
+}
+
 static void durations_are_those_of_go(void **state) {
     (void)state;
     static const struct {
@@ -278,6 +293,7 @@ int main(void) {
         cmocka_unit_test(integers_are_read_whole_and_in_range),
         cmocka_unit_test(numbers_are_read_whole_and_in_range),
         cmocka_unit_test(booleans_are_the_usual_words),
+        cmocka_unit_test(a_word_is_one_of_the_list),
         cmocka_unit_test(durations_are_those_of_go),
         cmocka_unit_test(addresses_have_host_and_port),
         cmocka_unit_test(times_are_rfc_3339_in_utc),

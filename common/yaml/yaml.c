@@ -33,7 +33,7 @@ struct co_yaml {
     int line;
     struct co_yaml_lines lines;
     struct anchor *anchors;
-    size_t n_anchors, cap_anchors;
+    size_t n_anchors;
     size_t values, bytes;
 };
 
@@ -158,10 +158,7 @@ static int open_anchor(
     if (y->n_anchors == MAX_ANCHORS) {
         return fail_at(y, ev->start_mark, err, CO_NORESOURCE, "more than 1,000 anchors");
     }
-    if (y->n_anchors == y->cap_anchors) {
-        y->cap_anchors = y->cap_anchors ? y->cap_anchors * 2 : 8;
-        y->anchors = co_xrealloc(y->anchors, y->cap_anchors, sizeof(*y->anchors));
-    }
+    y->anchors = co_xgrow(y->anchors, y->n_anchors, sizeof(*y->anchors));
     y->anchors[y->n_anchors++] = (struct anchor){
         .name = co_xstrdup((const char *)name), .values = y->values, .bytes = y->bytes};
     return 0;

@@ -23,10 +23,7 @@ void co_yaml_lines_done(struct co_yaml_lines *t) {
 }
 
 static unsigned add_spot(struct co_yaml_lines *t, const struct co_yaml_spot *s) {
-    if (t->n == t->cap) {
-        t->cap = t->cap ? t->cap * 2 : 64;
-        t->spots = co_xrealloc(t->spots, t->cap, sizeof(*t->spots));
-    }
+    t->spots = co_xgrow(t->spots, t->n, sizeof(*t->spots));
     t->spots[t->n] = *s;
     return t->n++;
 }

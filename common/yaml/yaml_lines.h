@@ -8,7 +8,7 @@ struct co_yaml_spot;
 
 struct co_yaml_lines {
     struct co_yaml_spot *spots;
-    unsigned n, cap;
+    unsigned n;
     struct co_buf names; /* keys, each with its NUL; max is set by the owner */
 };
 

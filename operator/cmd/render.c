@@ -78,7 +78,7 @@ static void print_secret(const struct api_job *job) {
 struct rendered {
     struct api_pod **pods;
     struct api_service **services;
-    size_t n_pods, n_services, pods_room, services_room;
+    size_t n_pods, n_services;
 };
 
 static void rendered_done(struct rendered *r) {
@@ -93,18 +93,12 @@ static void rendered_done(struct rendered *r) {
 }
 
 static void keep_pod(struct rendered *r, struct api_pod *pod_own) {
-    if (r->n_pods == r->pods_room) {
-        r->pods_room = r->pods_room * 2 + 64;
-        r->pods = co_xrealloc(r->pods, r->pods_room, sizeof(r->pods[0]));
-    }
+    r->pods = co_xgrow(r->pods, r->n_pods, sizeof(r->pods[0]));
     r->pods[r->n_pods++] = pod_own;
 }
 
 static void keep_service(struct rendered *r, struct api_service *service_own) {
-    if (r->n_services == r->services_room) {
-        r->services_room = r->services_room * 2 + 64;
-        r->services = co_xrealloc(r->services, r->services_room, sizeof(r->services[0]));
-    }
+    r->services = co_xgrow(r->services, r->n_services, sizeof(r->services[0]));
     r->services[r->n_services++] = service_own;
 }
 

@@ -27,7 +27,7 @@ enum { PODS_MAX_BYTES = 16 << 20 };
 struct builder {
     const struct plan_children *w;
     struct plan *plan;
-    size_t cap, creates;
+    size_t creates;
     size_t bytes;                 /* of all pods' bodies so far */
     size_t pod_bytes[API_ROLES];  /* of one body of the role; 0: not measured yet */
     const json_t *pod[API_ROLES]; /* the first body, from which the others are made; NULL: none */
@@ -52,10 +52,7 @@ static void add_action(struct builder *b, enum plan_verb verb, enum plan_kind ki
     const char *name, const char *uid, json_t *body_own, const char *why) {
     struct plan *p = b->plan;
     b->creates += verb == PLAN_CREATE;
-    if (p->n_actions == b->cap) {
-        b->cap = b->cap ? b->cap * 2 : 8;
-        p->actions = co_xrealloc(p->actions, b->cap, sizeof(*p->actions));
-    }
+    p->actions = co_xgrow(p->actions, p->n_actions, sizeof(*p->actions));
     p->actions[p->n_actions++] = (struct plan_action){.verb = verb,
         .kind = kind,
         .name = co_xstrdup(name),

@@ -250,11 +250,6 @@ static int find_endpoints(const struct job *j, const struct job_offer *offers, s
     return 0;
 }
 
-static bool ends_with(const char *text, const char *end) {
-    size_t n = strlen(text), e = strlen(end);
-    return n >= e && strcmp(text + n - e, end) == 0;
-}
-
 /* Distinguishes the nodes of a job, also on one machine, and those of different jobs by their
  * hosts.  The names that paddle-operator gives to pods do so by themselves: "train-worker-1".  The
  * index of an elastic node may change in each round, so its folder has the name that the launcher
@@ -269,7 +264,7 @@ static char *own_folder(const struct job *j, const struct job_plan *p) {
         j->elastic && j->rank < 0
             ? co_xasprintf("-%s", j->node->pod)
             : co_xasprintf("-%s%zu", given ? roles[p->process[0].role] : "", index);
-    bool marked = (j->node->in_pod && j->rank < 0 && !given) || ends_with(host, mark);
+    bool marked = (j->node->in_pod && j->rank < 0 && !given) || co_ends_with(host, mark);
     return co_xasprintf("%s%s", host, marked ? "" : mark);
 }
 

@@ -9,7 +9,6 @@
 #include "common/mem.h"
 #include "common/near.h"
 #include "common/parse.h"
-#include "common/word_list.h"
 #include "runtime/launch/options/torchrun_words.h"
 
 enum { NOTES_MAX = 1 << 20, PAGE_MAX = 1 << 20, HELP_COLUMN = 30, HELP_WIDTH = 98 };
@@ -84,24 +83,6 @@ static int find_option(const char *word, size_t len, const char **ret_name) {
 
 /* ---- values ------------------------------------------------------------------------------ */
 
-static bool one_of(const char *text, const char *const *words, bool any_case) {
-    for (; *words; words++) {
-        if ((any_case ? strcasecmp(text, *words) : strcmp(text, *words)) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static int bad_word(
-    const char *what, const char *text, const char *const *words, struct co_err *err) {
-    char list[200] = "";
-    for (; *words; words++) {
-        co_word_list_add(list, sizeof(list), "%s", *words);
-    }
-    return co_err_set(err, CO_INVALID, "%s is \"%.100s\", expected one of %s", what, text, list);
-}
-
 static int parse_size(const char *what, const char *text, int64_t *ret, struct co_err *err) {
     size_t len = strlen(text);
     static const char units[] = "KMG";
@@ -140,6 +121,7 @@ static int set_option(struct options *o, int id, const char *what, const char *t
     const struct options_option_row *row = &options_option_rows[id];
     int64_t number = -1;
     bool yes = false;
+    unsigned word;
     int r = 0;
     if (row->support == OPTIONS_REFUSED && origin != OPTIONS_FROM_DEFAULT) {
         return co_err_set(err, CO_UNSUPPORTED, "%s: not here: %s", what, row->note);
@@ -147,8 +129,8 @@ static int set_option(struct options *o, int id, const char *what, const char *t
     switch (row->type) {
     case OPTIONS_OPTION_TEXT:
     case OPTIONS_OPTION_WORDS:
-        if (row->words && !one_of(text, row->words, id == OPTIONS_OPT_LOG_LEVEL)) {
-            r = bad_word(what, text, row->words, err);
+        if (row->words) {
+            r = co_parse_word(what, text, row->words, id == OPTIONS_OPT_LOG_LEVEL, &word, err);
         }
         break;
     case OPTIONS_OPTION_INT:

@@ -92,9 +92,7 @@ static struct rdzv_etcd_node *find_or_add_node(
     if (n || v->n == NODES_MAX) {
         return n;
     }
-    if ((v->n & (v->n - 1)) == 0) {
-        v->nodes = co_xrealloc(v->nodes, v->n ? v->n * 2 : 1, sizeof(*v->nodes));
-    }
+    v->nodes = co_xgrow(v->nodes, v->n, sizeof(*v->nodes));
     n = &v->nodes[v->n++];
     *n = (struct rdzv_etcd_node){.name = co_xstrdup(name), .rank = -1, .created = created};
     (void)co_map_set(&v->by_name, name, (void *)(uintptr_t)v->n);

@@ -273,9 +273,7 @@ static struct rdzv_group_node *add_node(struct rdzv_group *g, const struct rdzv_
     n->index = g->n;
     n->deadline = n->late_at = INT64_MAX;
     n->patience_ms = RDZV_GROUP_PATIENCE_MS;
-    if ((g->n & (g->n - 1)) == 0) { /* room for 1, 2, 4, ... */
-        g->nodes = co_xrealloc(g->nodes, g->n ? g->n * 2 : 1, sizeof(struct rdzv_group_node *));
-    }
+    g->nodes = co_xgrow(g->nodes, g->n, sizeof(struct rdzv_group_node *));
     g->nodes[g->n++] = n;
     (void)co_map_set(&g->by_name, n->name, n);
     return n;

@@ -51,11 +51,6 @@ static bool pass_on(const char *word, const char **config) {
     return setenv(name, value, 1) == 0;
 }
 
-static bool ends_with(const char *s, const char *end) {
-    size_t n = strlen(s), m = strlen(end);
-    return n >= m && strcmp(s + n - m, end) == 0;
-}
-
 /* Where the documents say that a trainer's log is: the file that its output goes to, by its
  * other name. */
 static void name_log(void) {
@@ -85,7 +80,7 @@ int cluster_cmd_train(int argc, char **argv) {
                               "program: an executable or a .py\n");
         return OPTIONS_USAGE;
     }
-    bool python = ends_with(config, ".py") && access(config, X_OK) < 0;
+    bool python = co_ends_with(config, ".py") && access(config, X_OK) < 0;
     /* A path, also without a slash: the job's directory is where programs are looked for. */
     CO_AUTOFREE char *path =
         strchr(config, '/') ? co_xstrdup(config) : co_xasprintf("./%s", config);

@@ -134,15 +134,10 @@ int cluster_conf_decode(
     return 0;
 }
 
-static bool ends_with(const char *s, const char *end) {
-    size_t n = strlen(s), m = strlen(end);
-    return n >= m && strcmp(s + n - m, end) == 0;
-}
-
 static int values_read(
     const char *path, const struct co_buf *text, json_t **ret, struct co_err *err) {
     const char *data = text->data ? text->data : "";
-    if (!ends_with(path, ".yaml") && !ends_with(path, ".yml")) {
+    if (!co_ends_with(path, ".yaml") && !co_ends_with(path, ".yml")) {
         return cluster_python_read(path, data, text->len, ret, err);
     }
     CO_CLEANUP(co_yaml_closep) struct co_yaml *y = NULL;

@@ -133,9 +133,7 @@ static int names_add(
         return co_err_set(
             err, CO_INVALID, "%s has more than %d hosts", name, (int)CLUSTER_NAMES_MAX);
     }
-    if ((l->n & (l->n - 1)) == 0) { /* full: 0, 1, 2, 4, ... */
-        l->item = co_xrealloc(l->item, l->n ? l->n * 2 : 1, sizeof(*l->item));
-    }
+    l->item = co_xgrow(l->item, l->n, sizeof(*l->item));
     l->item[l->n++] = co_steal_ptr(host);
     return 0;
 }

@@ -10,17 +10,14 @@
 struct kept_rows {
     struct inspect_idmap places;
     unsigned char *values; /* [n][dim] f32, as in the file */
-    size_t n, cap, bytes;  /* bytes: of a row's values */
+    size_t n, bytes;       /* bytes: of a row's values */
     size_t stride;         /* bytes of a row in the file */
 };
 
 static int keep_rows(void *arg, const struct inspect_view_rows *rows, struct co_err *err) {
     struct kept_rows *k = arg;
     for (uint32_t i = 0; i < rows->n; i++) {
-        if (k->n == k->cap) {
-            k->cap = k->cap ? k->cap * 2 : 1024;
-            k->values = co_xrealloc(k->values, k->cap, k->bytes);
-        }
+        k->values = co_xgrow(k->values, k->n, k->bytes);
         if (k->n >= INSPECT_IDMAP_NONE - 1) {
             return co_err_set(err, CO_NORESOURCE, "more than four billion rows at a time");
         }

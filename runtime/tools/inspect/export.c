@@ -287,15 +287,10 @@ static void done(struct table_export *j) {
     free(j->scratch);
 }
 
-static bool ends_with(const char *file, const char *with) {
-    size_t n = strlen(file), k = strlen(with);
-    return n > k && strcmp(file + n - k, with) == 0;
-}
-
 static int export_arrays(const struct inspect_view *v, struct inspect_export *what,
     const char *file, struct co_err *err) {
     CO_CLEANUP(inspect_npz_closep) struct inspect_npz *z = NULL;
-    bool single = ends_with(file, ".npy");
+    bool single = co_ends_with(file, ".npy");
     uint32_t first = what->table < 0 ? 0 : (uint32_t)what->table;
     uint32_t last = what->table < 0 ? inspect_view_tables(v) : first + 1;
     CO_TRY(inspect_npz_create(file, single, &z, err));
@@ -354,8 +349,8 @@ static int export_text(const struct inspect_view *v, struct inspect_export *what
 
 int inspect_view_export(const struct inspect_view *v, struct inspect_export *what, const char *file,
     struct co_err *err) {
-    bool arrays = ends_with(file, ".npz") || ends_with(file, ".npy");
-    if (what->table < 0 && !ends_with(file, ".npz")) {
+    bool arrays = co_ends_with(file, ".npz") || co_ends_with(file, ".npy");
+    if (what->table < 0 && !co_ends_with(file, ".npz")) {
         return co_err_set(err, CO_INVALID, "\"%s\" holds one table: which one?", file);
     }
     what->items = 0;

@@ -42,9 +42,7 @@ int top_samples_parse(
             top_samples_done(&s);
             return co_err_set(err, CO_NORESOURCE, "more than %d samples", TOP_SAMPLES_MAX);
         }
-        if ((s.n & (s.n - 1)) == 0) {
-            s.all = co_xrealloc(s.all, s.n ? s.n * 2 : 1, sizeof(*s.all));
-        }
+        s.all = co_xgrow(s.all, s.n, sizeof(*s.all));
         s.all[s.n++] = one;
     }
     *ret = s;

@@ -71,9 +71,7 @@ static int parse_part(struct ckpt_point *p, const char *text, size_t len, struct
     if (p->n_parts == CKPT_SERVERS_MAX) {
         return co_err_set(err, CO_DAMAGED, "too many parts");
     }
-    if ((p->n_parts & (p->n_parts - 1)) == 0) {
-        p->parts = co_xrealloc(p->parts, p->n_parts ? p->n_parts * 2UL : 1, sizeof(*p->parts));
-    }
+    p->parts = co_xgrow(p->parts, p->n_parts, sizeof(*p->parts));
     struct ckpt_part *part = &p->parts[p->n_parts];
     int rc = ckpt_fields_parse(part_fields, CO_ARRAY_LEN(part_fields), text, len, part, err);
     if (rc == 0 && (part->server != p->n_parts || part->shards < 1)) {

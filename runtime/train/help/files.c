@@ -15,7 +15,7 @@
 #include "common/buf.h"
 #include "common/parse.h"
 
-enum { LIST_MAX = 64 << 20, GROWS_BY = 64, DEPTH_MAX = 16 };
+enum { LIST_MAX = 64 << 20, DEPTH_MAX = 16 };
 
 void help_files_done(struct help_files *f) {
     for (size_t i = 0; i < f->n; i++) {
@@ -33,9 +33,7 @@ static int file_add(struct help_files *f, char *path_own, const char *where, str
         return co_err_set(
             err, CO_NORESOURCE, "\"%s\" holds more than %d files", where, HELP_FILES_MAX);
     }
-    if (f->n % GROWS_BY == 0) {
-        f->paths = co_xrealloc(f->paths, f->n + GROWS_BY, sizeof(*f->paths));
-    }
+    f->paths = co_xgrow(f->paths, f->n, sizeof(*f->paths));
     f->paths[f->n++] = path_own;
     return 0;
 }

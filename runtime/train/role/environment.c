@@ -62,9 +62,7 @@ void role_endpoints_done(struct role_endpoints *l) {
 }
 
 void role_endpoints_add(struct role_endpoints *l, const char *endpoint) {
-    if ((l->n & (l->n - 1)) == 0) { /* full: 0, 1, 2, 4, ... */
-        l->item = co_xrealloc(l->item, l->n ? l->n * 2 : 1, sizeof(*l->item));
-    }
+    l->item = co_xgrow(l->item, l->n, sizeof(*l->item));
     l->item[l->n++] = co_xstrdup(endpoint);
 }
 

@@ -11,7 +11,6 @@
 #include "common/mem.h"
 #include "common/parse.h"
 #include "common/spare.h"
-#include "common/word_list.h"
 #include "runtime/net/handshake.h"
 #include "runtime/train/ps/client/strategy.h"
 #include "runtime/train/ps/glog.h"
@@ -62,19 +61,14 @@ static int read_return(int64_t *ms, int64_t lease_ms, struct co_err *err) {
 static int read_word(unsigned *word, enum co_var var, struct co_err *err) {
     const struct co_contract_row *row = &co_contract[var];
     const char *text = co_contract_getenv(var);
-    char list[64] = "";
     if (*word != 0 || !text || !*text) {
         *word = *word ? *word : 1;
         return 0;
     }
-    for (unsigned i = 0; row->words[i]; i++) {
-        co_word_list_add(list, sizeof(list), "%s", row->words[i]);
-        if (strcmp(text, row->words[i]) == 0) {
-            *word = i + 1;
-            return 0;
-        }
-    }
-    return co_err_set(err, CO_INVALID, "%s: \"%s\" is not one of %s", row->name, text, list);
+    unsigned index;
+    CO_TRY(co_parse_word(row->name, text, row->words, false, &index, err));
+    *word = index + 1;
+    return 0;
 }
 
 /* A number, unless the program gave one. */

@@ -17,12 +17,6 @@ enum {
 };
 
 /* Processor time of this thread. */
-static int64_t cpu_ns(void) {
-    struct timespec t;
-    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
-
 /* ---- answers ---- */
 
 static void send(struct rpc_stream *s, const struct rpc_frame_head *h, struct rpc_frame *a_own) {
@@ -275,14 +269,14 @@ static int64_t rest_ns(const struct shard_save *v, int64_t now) {
         return least - since;
     }
     int64_t most = (SHARE_LEAST - 1) * v->cost_ns;
-    return since >= most || cpu_ns() - v->end_cpu_ns >= least ? 0 : most - since;
+    return since >= most || co_thread_cpu_ns() - v->end_cpu_ns >= least ? 0 : most - since;
 }
 
 static bool do_slice(struct shard_save *v) {
-    int64_t begin = cpu_ns();
+    int64_t begin = co_thread_cpu_ns();
     bool more = shard_snapshot_slice(&v->snapshot);
     v->end_ns = co_now_ns();
-    v->end_cpu_ns = cpu_ns();
+    v->end_cpu_ns = co_thread_cpu_ns();
     double written = (double)(v->snapshot.bytes - v->bytes);
     v->bytes = v->snapshot.bytes;
     v->cost_ns = v->end_cpu_ns - begin + (int64_t)(written * shard_saver_price(v->saver));

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/loop.h"
 #include "runtime/train/meter/meter.h"
 #include "runtime/train/ps/shard/saver_internal.h"
@@ -88,12 +89,6 @@ static void note_part(const struct shard_saver *sv) {
     meter_set(METER_M_PART_SECONDS, 0, (double)(co_now_ms() - sv->begin_ms) / 1e3);
 }
 
-static int64_t cpu_ns(void) {
-    struct timespec t;
-    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
-
 /* A moving average: the writer may only buffer one chunk, and write several with the next. */
 static void note_price(struct shard_saver *sv, const struct shard_save_chunk *c, int64_t ns) {
     enum { OF_LATE = 32 };
@@ -131,11 +126,11 @@ static bool save_some(struct shard_saver *sv) {
         return false;
     }
     pthread_mutex_unlock(&sv->m);
-    int64_t began = cpu_ns();
+    int64_t began = co_thread_cpu_ns();
     int rc = opens ? shard_saver_part_open(sv, dir, number, previous, &err)
              : c   ? ckpt_part_add(sv->writer, &c->head, c->data, &err)
                    : shard_saver_part_finish(sv, dir, number, &result, &err);
-    int64_t took = cpu_ns() - began;
+    int64_t took = co_thread_cpu_ns() - began;
     pthread_mutex_lock(&sv->m);
     if (c) {
         bool full = sv->queued >= sv->room / 2;
