@@ -336,8 +336,9 @@ static void invalid_tables_are_refused_before_a_server_is_asked(void **state) {
     assert_int_equal(CO_INVALID, enter(&nobody, RT_ASYNC, twins, 3, &c, &err));
     says(&err, CO_INVALID, "two tables named \"w\"");
     assert_int_equal(CO_TIMEOUT, enter(&nobody, RT_ASYNC, specs, 2, &c, &err));
-    says(&err, CO_TIMEOUT, "servers not ready within 0.5 s: ['127.0.0.1:1']; server 0 (127.0.0.1:1): "
-                           "cannot connect: Connection refused");
+    says(&err, CO_TIMEOUT,
+        "servers not ready within 0.5 s: ['127.0.0.1:1']; server 0 (127.0.0.1:1): "
+        "cannot connect: Connection refused");
 }
 
 /* ---- no answer ---------------------------------------------------------------------------- */
