@@ -129,7 +129,8 @@ static void peer_read(
     if (holder && *holder && !ctl_lease_expired(spec, &p->hash, &p->since)) {
         if (!s->waiting) {
             s->waiting = true;
-            co_log_info("waiting for an operator of another layout", CO_S("holder", holder),
+            co_log_info("waiting for an operator with another number of shards",
+                CO_S("holder", holder),
                 CO_I("shards", s->next == CTL_SHARDS_MAX ? 0 : s->in_force));
         }
         seek_again(s);

@@ -150,7 +150,7 @@ static void take_hello(struct net_acceptor *a, struct net_pending *p) {
     }
     if (is_repeated(a, p)) {
         struct co_err why = {0};
-        co_err_set(&why, CO_PERMISSION, "its hello is that of another connection, sent again");
+        co_err_set(&why, CO_PERMISSION, "its hello repeats that of another connection");
         refuse(a, p, NET_REFUSAL_REPEATED, &why);
         return;
     }

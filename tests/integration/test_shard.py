@@ -69,7 +69,7 @@ def test_shards_take_over_namespaces_when_their_number_changes(plane, kubelet, s
     own(two, names)
     three = [start(i, 3) for i in range(3)]
     for o in three:
-        wait_for(lambda o=o: "waiting for an operator of another layout" in o.text())
+        wait_for(lambda o=o: "waiting for an operator with another number of shards" in o.text())
     run_jobs(plane, names, "b")
     two[0].stop()                       # gives its lease back: the other one still has half of the jobs
     for n in names:
@@ -87,7 +87,7 @@ def test_shards_take_over_namespaces_when_their_number_changes(plane, kubelet, s
     assert all(min(admitted(o)) > last for o in three)
     two[0].start()                      # one of the old layout comes back late
     wait_for(lambda: two[0].text().count("msg=leading") == 2)
-    wait_for(lambda: "waiting for an operator of another layout" in two[0].text())
+    wait_for(lambda: "waiting for an operator with another number of shards" in two[0].text())
     run_jobs(plane, names, "e")
     assert len(admitted(two[0])) == 1
     for n in names:
@@ -99,7 +99,7 @@ def test_an_operator_without_shards_is_waited_for(plane, kubelet, operator, spac
     whole = operator("--leader-elect", f"--leader-elect-namespace={lock}")
     run_jobs(plane, names[:1], "a")
     only = start(0, 1)
-    wait_for(lambda: "waiting for an operator of another layout" in only.text())
+    wait_for(lambda: "waiting for an operator with another number of shards" in only.text())
     assert not admitted(only)
     whole.stop()
     wait_for(lambda: admitted(only))

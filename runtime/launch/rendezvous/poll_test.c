@@ -32,7 +32,7 @@ static void a_list_of_nodes_gives_ranks_or_an_error(void **state) {
             "the master has a key \"/j/info/b/-1\" among nodes"},
         {"{\"/k/info/b/-1\":\"v\"}", false, CO_INVALID,
             "the master has a key \"/k/info/b/-1\" among nodes"},
-        {"{\"/j/info/b\":\"v\"}", false, CO_INVALID, "no key of a node: \"b\""},
+        {"{\"/j/info/b\":\"v\"}", false, CO_INVALID, "key \"b\" is not that of a node"},
         {"{\"/j/info/a/0\":\"\",\"/j/info/b/1\":\"\",\"/j/info/c/2\":\"\"}", false, CO_NORESOURCE,
             "3 nodes came to a job of 2"},
         {"{\"/j/info/a/0\":\"\",\"/j/info/b/0\":\"\"}", false, CO_EXISTS, "rank 0"},

@@ -197,8 +197,10 @@ static void keys_are_kept_and_nonsense_is_refused(void **state) {
         {"GET", "/x/2", NULL, "", "404 "},
         {"POST", "/\xff", NULL, "", "400 a key in UTF-8 is expected\n"},
         /* nodes of the job */
-        {"POST", "/j/info/a", NULL, "{}", "400 no key of a node: \"a\" (expected name/rank)\n"},
-        {"POST", "/j/info/a/x", NULL, "{}", "400 no key of a node: \"a/x\" (expected name/rank)\n"},
+        {"POST", "/j/info/a", NULL, "{}",
+            "400 key \"a\" is not that of a node, expected name/rank\n"},
+        {"POST", "/j/info/a/x", NULL, "{}",
+            "400 key \"a/x\" is not that of a node, expected name/rank\n"},
         {"POST", "/j/info/a/-1", "9 1 join 0 2:2 h", "{}", "400 "},
         {"POST", "/j/info/a/0", NULL, "{}", "200 "},
         {"POST", "/j/info/c/0", NULL, "{}", "409 "},

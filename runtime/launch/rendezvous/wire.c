@@ -49,7 +49,7 @@ int rdzv_wire_hello_parse(
         co_parse_i64("number", number, leave ? INT16_MIN : 0, INT32_MAX, &n, NULL) ||
         co_parse_i64("max", max, 1, RDZV_GROUP_NODES_MAX, &hi, NULL) ||
         co_parse_i64("min", min, 1, hi, &lo, NULL)) {
-        return co_err_set(err, CO_INVALID, "not what a launcher says: \"%.100s\"", text);
+        return co_err_set(err, CO_INVALID, "malformed message of a node: \"%.100s\"", text);
     }
     h.state = leave ? RDZV_NODE_STOPPING : (enum rdzv_node_state)w;
     h.restart = leave && w == 1;
@@ -70,7 +70,7 @@ int rdzv_wire_key_parse(
         memchr(key, '/', (size_t)(slash - key)) ||
         co_parse_i64("rank", slash + 1, -1, RDZV_GROUP_NODES_MAX - 1, &rank, NULL)) {
         return co_err_set(
-            err, CO_INVALID, "no key of a node: \"%.100s\" (expected name/rank)", key);
+            err, CO_INVALID, "key \"%.100s\" is not that of a node, expected name/rank", key);
     }
     memcpy(ret_name, key, (size_t)(slash - key));
     ret_name[slash - key] = '\0';
@@ -147,7 +147,7 @@ static int parse_met(const char *line, const char *packed, size_t len, struct rd
     if (sscanf(line, "%9d %9lld %9lld %12lld%n", &round, &self, &n, &raw, &used) != 4 ||
         line[used] || round < 1 || n < 1 || n > RDZV_GROUP_NODES_MAX || self < 0 || self >= n ||
         raw < 2 * n || raw > RDZV_WIRE_RAW_MAX) {
-        return co_err_set(err, CO_INVALID, "the master says \"met %.60s\"", line);
+        return co_err_set(err, CO_INVALID, "malformed answer of the master: \"met %.60s\"", line);
     }
     a->round = round;
     a->self = (size_t)self;
@@ -158,7 +158,7 @@ static int parse_met(const char *line, const char *packed, size_t len, struct rd
 static int parse_text(const char *line, struct rdzv_wire_answer *a, struct co_err *err) {
     int number = 0, used = -1;
     if (sscanf(line, "%9d%n", &number, &used) != 1 || line[used] != ' ') {
-        return co_err_set(err, CO_INVALID, "the master says \"%.60s\"", line);
+        return co_err_set(err, CO_INVALID, "malformed answer of the master: \"%.60s\"", line);
     }
     bool ends = a->kind == RDZV_WIRE_OVER || a->kind == RDZV_WIRE_REFUSED;
     a->code = !ends ? 0 : number <= 0 && number >= CO_DAMAGED ? number : CO_PEERLOST;
@@ -184,7 +184,7 @@ int rdzv_wire_answer_parse(
     }
     int k = find_word(kinds, CO_ARRAY_LEN(kinds), kind);
     if (k < 0) {
-        return co_err_set(err, CO_INVALID, "the master says \"%.60s\"", line);
+        return co_err_set(err, CO_INVALID, "malformed answer of the master: \"%.60s\"", line);
     }
     a.kind = (enum rdzv_wire_kind)k;
     size_t left = len - (size_t)(end + 1 - body);

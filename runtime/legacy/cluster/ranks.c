@@ -47,11 +47,11 @@ static int number(
 static int check_rank(const char *name, const struct cluster_rank *r, struct co_err *err) {
     if (r->size == 0) {
         return co_err_set(
-            err, CO_INVALID, "%s does not say how many there are, expected --size", r->by);
+            err, CO_INVALID, "%s does not say how many ranks there are, expected --size", r->by);
     }
     if (r->rank >= r->size) {
-        return co_err_set(err, CO_INVALID, "%s is %u, expected less than the number of them, %u",
-            name, r->rank, r->size);
+        return co_err_set(err, CO_INVALID,
+            "%s is %u, expected a number below %u, that of all ranks", name, r->rank, r->size);
     }
     return 0;
 }

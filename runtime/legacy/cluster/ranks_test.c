@@ -42,13 +42,13 @@ static const struct {
     {{"JOB_COMPLETION_INDEX=3"}, "j-3-x7k2p", 5, NULL, "an indexed Job", 3, 5, 0},
     {{NULL}, "web-2", 3, NULL, "a StatefulSet", 2, 3, 0},
     {{"OMPI_COMM_WORLD_RANK=4", "OMPI_COMM_WORLD_SIZE=4"}, "h", 0,
-        "OMPI_COMM_WORLD_RANK is 4, expected less than the number of them, 4"},
+        "OMPI_COMM_WORLD_RANK is 4, expected a number below 4, that of all ranks"},
     {{"OMPI_COMM_WORLD_RANK=x", "OMPI_COMM_WORLD_SIZE=4"}, "h", 0, "OMPI_COMM_WORLD_RANK"},
     {{"PMI_RANK=0", "PMI_SIZE=0"}, "h", 0, "PMI_SIZE"},
     {{"JOB_COMPLETION_INDEX=0"}, "h", 0, "expected --size"},
     {{NULL}, "web-2", 0, "this process has no rank"},
     {{NULL}, "web", 3, "this process has no rank"},
-    {{NULL}, "web-3", 3, "the host name's number is 3, expected less than"},
+    {{NULL}, "web-3", 3, "the host name's number is 3, expected a number below 3"},
 };
 
 static void every_system_gives_the_rank_its_own_way(void **state) {

@@ -58,7 +58,8 @@ int ckpt_point_print(const struct ckpt_point *p, struct co_buf *to, struct co_er
 
 static int parse_table(struct ckpt_point *p, const char *text, size_t len, struct co_err *err) {
     if (p->n_tables == CKPT_TABLES_MAX || p->n_parts > 0) {
-        return co_err_set(err, CO_DAMAGED, "too many tables, or one behind the parts");
+        return co_err_set(
+            err, CO_DAMAGED, "more than %d tables, or a table after the parts", CKPT_TABLES_MAX);
     }
     p->tables = co_xrealloc(p->tables, p->n_tables + 1, sizeof(*p->tables));
     struct ckpt_table *t = &p->tables[p->n_tables++];

@@ -151,8 +151,8 @@ static int check_places(const struct rt_group *g, const struct rt_coll *c, struc
 
 int coll_call_check(const struct rt_group *g, const struct rt_coll *c, struct co_err *err) {
     if (c->kind >= RT_KINDS || c->dtype >= RT_DTYPES || c->op >= RT_OPS) {
-        return co_err_set(err, CO_INVALID, "no such call: kind %d, dtype %d, op %d", (int)c->kind,
-            (int)c->dtype, (int)c->op);
+        return co_err_set(err, CO_INVALID, "kind %d, dtype %d or op %d is not one of rt.h",
+            (int)c->kind, (int)c->dtype, (int)c->op);
     }
     const struct coll_needs *k = &coll_kinds[c->kind];
     const char *name = k->name;

@@ -29,7 +29,8 @@ static int check_shape(const struct rt_table_spec *s, struct co_err *err) {
         return co_err_set(err, CO_INVALID, "dim %u is not 1 to %d", s->dim, PS_DIM_MAX);
     }
     if (s->mode > RT_GEO) {
-        return co_err_set(err, CO_INVALID, "mode %d is unknown", (int)s->mode);
+        return co_err_set(err, CO_INVALID,
+            "mode %d is unknown, expected RT_ASYNC, RT_SYNC or RT_GEO", (int)s->mode);
     }
     if (s->kind != RT_DENSE && s->kind != RT_SPARSE) {
         return co_err_set(err, CO_INVALID, "kind %d is neither dense nor sparse", (int)s->kind);

@@ -315,7 +315,7 @@ int rpc_relay_open(struct rpc_relay **ret, struct co_err *err) {
     r->epoll = epoll_create1(EPOLL_CLOEXEC);
     r->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (r->epoll < 0 || r->wake < 0 || epoll_ctl(r->epoll, EPOLL_CTL_ADD, r->wake, &e) < 0) {
-        return co_err_errno(err, errno, "epoll for encrypted connections");
+        return co_err_errno(err, errno, "cannot watch encrypted connections");
     }
     int failed = co_thread_start(&r->thread, run_relay, r);
     if (failed) {

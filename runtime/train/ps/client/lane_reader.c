@@ -57,7 +57,7 @@ int psc_reader_add(struct psc_reader *r, const struct psc_link *l, uint32_t shar
     r->n_lanes++;
     return epoll_ctl(r->epoll, EPOLL_CTL_ADD, rpc_lane_fd(lane), &e) == 0
                ? 0
-               : co_err_errno(err, errno, "epoll for a data lane");
+               : co_err_errno(err, errno, "cannot watch a data lane");
 }
 
 void psc_reader_watch(
@@ -184,7 +184,7 @@ int psc_reader_new(struct rt_client *c, struct psc_reader **ret, struct co_err *
     co_cond_init(&r->called);
     struct epoll_event e = {.events = EPOLLIN};
     if (r->epoll < 0 || r->wake < 0 || epoll_ctl(r->epoll, EPOLL_CTL_ADD, r->wake, &e) < 0) {
-        return co_err_errno(err, errno, "epoll for data lanes");
+        return co_err_errno(err, errno, "cannot watch data lanes");
     }
     int failed = co_thread_start(&r->thread, run_own, r);
     if (failed) {

@@ -152,7 +152,8 @@ int psc_options_client(struct rt_client_options *o, struct co_err *err) {
     CO_TRY(psc_strategy_fill(o, err));
     o->mode = o->mode ? o->mode : RT_ASYNC;
     if (o->mode > RT_GEO || o->mode < RT_MODE_UNSET) {
-        return co_err_set(err, CO_INVALID, "mode %d is unknown", (int)o->mode);
+        return co_err_set(err, CO_INVALID,
+            "mode %d is unknown, expected RT_ASYNC, RT_SYNC or RT_GEO", (int)o->mode);
     }
     if (o->backup > 0 && o->mode != RT_SYNC) {
         return co_err_set(err, CO_INVALID, "backup workers are for sync mode");

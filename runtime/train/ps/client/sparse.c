@@ -224,9 +224,9 @@ int rt_pull_sparse_many(
     struct rt_client *c, const struct rt_pull *pulls, size_t n, struct co_err *err) {
     struct rt_call *calls[RT_PULLS_MAX] = {NULL};
     size_t made = 0;
-    int rc = n <= RT_PULLS_MAX
-                 ? 0
-                 : co_err_set(err, CO_INVALID, "%zu pulls at once, at most %d", n, RT_PULLS_MAX);
+    int rc = n <= RT_PULLS_MAX ? 0
+                               : co_err_set(err, CO_INVALID,
+                                     "%zu pulls in one call, expected at most %d", n, RT_PULLS_MAX);
     if (rc == 0 && c->geo) {
         return pull_in_turn(c, pulls, n, err);
     }

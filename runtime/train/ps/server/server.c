@@ -133,7 +133,7 @@ int pss_server_wait(struct pss_server *s, struct co_err *err) {
     /* no deadline: until the job is over, as the server decides: trainers have leases */
     while (read(s->fd, &one, sizeof(one)) < 0) {
         if (errno != EINTR) {
-            return co_err_errno(err, errno, "waiting for the job's end");
+            return co_err_errno(err, errno, "cannot wait for the job's end");
         }
     }
     return s->result.code ? co_err_set(err, s->result.code, "%s", s->result.msg) : 0;

@@ -72,7 +72,7 @@ int shard_lanes_new(uint32_t shard, const struct shard_lanes_ops *ops, void *arg
     struct epoll_event e = {.events = EPOLLIN};
     if (all->epoll < 0 || all->wake < 0 ||
         epoll_ctl(all->epoll, EPOLL_CTL_ADD, all->wake, &e) < 0) {
-        int rc = co_err_errno(err, errno, "epoll for the lanes of a shard");
+        int rc = co_err_errno(err, errno, "cannot watch the lanes of a shard");
         shard_lanes_free(all);
         return rc;
     }
@@ -160,7 +160,7 @@ void shard_lanes_add(struct shard_lanes *all, uint32_t trainer, struct rpc_strea
         co_err_set(&why, CO_NORESOURCE, "trainer %u has %d lanes to shard %u already", trainer,
             SHARD_LANES_EACH, all->shard);
     } else if (epoll_ctl(all->epoll, EPOLL_CTL_ADD, rpc_lane_fd(lane_own), &e) < 0) {
-        co_err_errno(&why, errno, "epoll for a lane");
+        co_err_errno(&why, errno, "cannot watch a lane");
     }
     if (why.code) {
         free(p);
