@@ -92,16 +92,6 @@ static void rendered_done(struct rendered *r) {
     free(r->services);
 }
 
-static void keep_pod(struct rendered *r, struct api_pod *pod_own) {
-    r->pods = co_xgrow(r->pods, r->n_pods, sizeof(r->pods[0]));
-    r->pods[r->n_pods++] = pod_own;
-}
-
-static void keep_service(struct rendered *r, struct api_service *service_own) {
-    r->services = co_xgrow(r->services, r->n_services, sizeof(r->services[0]));
-    r->services[r->n_services++] = service_own;
-}
-
 /* Prints what the plan makes but for the ConfigMap, which waits for all pods; returns how many. */
 static size_t print_created(
     const struct api_job *job, const struct plan *plan, struct rendered *r) {
@@ -112,9 +102,11 @@ static size_t print_created(
             continue;
         }
         if (a->kind == PLAN_KIND_POD) {
-            keep_pod(r, named_pod(job, a->body));
+            r->pods = co_xgrow(r->pods, r->n_pods, sizeof(r->pods[0]));
+            r->pods[r->n_pods++] = named_pod(job, a->body);
         } else if (a->kind == PLAN_KIND_SERVICE) {
-            keep_service(r, named_service(job, a->body));
+            r->services = co_xgrow(r->services, r->n_services, sizeof(r->services[0]));
+            r->services[r->n_services++] = named_service(job, a->body);
         }
         print_object(a->body);
         n++;

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "operator/control/execution.h"
 #include "operator/control/feeds.h"
@@ -161,9 +162,7 @@ static void on_trim(void *arg) {
 
 /* CPU time of this thread, not wall time: time that other processes had does not count. */
 static double cpu_seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+    return (double)co_thread_cpu_ns() / 1e9;
 }
 
 static int plan_entry(struct ctl_controller *c, struct ctl_entry *e, const struct api_job *job,

@@ -123,7 +123,7 @@ static void judge_rest(struct plan_assessment *o, const struct plan_children *w)
     bool ended = rest.succeeded + rest.failed == rest.wanted;
     o->completing = !ended && w->now < until;
     o->phase = o->completing ? phase_of_running(w) : API_PHASE_COMPLETED;
-    plan_assessment_wake(o, o->completing ? until : 0);
+    plan_wake_by(&o->wake_at, o->completing ? until : 0);
 }
 
 /* A restarting group stays Restarting until it runs again. */

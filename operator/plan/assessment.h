@@ -28,10 +28,10 @@ struct plan_assessment {
     bool gave_back;   /* it gives its pods back, with this plan */
 };
 
-/* The job must be reconciled at this time; the earliest wins. */
-static inline void plan_assessment_wake(struct plan_assessment *o, int64_t at) {
-    if (at > 0 && (o->wake_at == 0 || at < o->wake_at)) {
-        o->wake_at = at;
+/* The job must be reconciled at this time, 0: at none; the earliest wins. */
+static inline void plan_wake_by(int64_t *wake_at, int64_t at) {
+    if (at > 0 && (*wake_at == 0 || at < *wake_at)) {
+        *wake_at = at;
     }
 }
 

@@ -59,7 +59,7 @@ bool plan_node_is_due(struct plan_assessment *o, const struct plan_children *w) 
         const struct api_pod *pod = pod_of(s);
         int64_t at = pod ? given_up_at(w, pod) : 0;
         due = due || (at && w->now >= at && pod == s->pod);
-        plan_assessment_wake(o, at && w->now < at ? at : 0);
+        plan_wake_by(&o->wake_at, at && w->now < at ? at : 0);
     }
     return due;
 }

@@ -34,7 +34,7 @@ bool plan_old_find(struct plan_assessment *o, const struct plan_children *w) {
         return false;
     }
     if (w->now < late) {
-        plan_assessment_wake(o, late);
+        plan_wake_by(&o->wake_at, late);
         return false;
     }
     plan_old_say(o, w, w->old_pods[0]);
@@ -76,7 +76,7 @@ static bool find_kept(
         }
         int64_t late = (pod->c.at ? pod->c.at : w->now) + PLAN_LATE;
         if (w->now < late) {
-            plan_assessment_wake(o, late);
+            plan_wake_by(&o->wake_at, late);
         } else if (!first || strcmp(pod->c.name, first->c.name) < 0) {
             first = pod;
         }

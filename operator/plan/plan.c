@@ -33,18 +33,12 @@ struct builder {
     const json_t *pod[API_ROLES]; /* the first body, from which the others are made; NULL: none */
 };
 
-static void wake_by(struct plan *plan, int64_t at) {
-    if (at > 0 && (plan->wake_at == 0 || at < plan->wake_at)) {
-        plan->wake_at = at;
-    }
-}
-
 /* True during the backoff of a rejected action; the plan then wakes at its end. */
 static bool held_back(struct builder *b, const struct plan_failure *f) {
     if (!f || f->retry_at <= b->w->now) {
         return false;
     }
-    wake_by(b->plan, f->retry_at);
+    plan_wake_by(&b->plan->wake_at, f->retry_at);
     return true;
 }
 
@@ -415,7 +409,7 @@ static void plan_ended(struct builder *b) {
         return;
     }
     if (b->w->now < ended + job->ttl) {
-        wake_by(b->plan, ended + job->ttl);
+        plan_wake_by(&b->plan->wake_at, ended + job->ttl);
     } else if (!held_back(b, b->w->failure[PLAN_KIND_JOB])) {
         add_action(
             b, PLAN_DELETE, PLAN_KIND_JOB, job->name, job->uid, NULL, "ttlSecondsAfterFinished");
@@ -470,7 +464,7 @@ int plan_compute(const struct api_job *job, const struct plan_seen *seen, int64_
     plan.status = plan_status_make(&w, &o, &plan.status_differs);
     plan.status_urgent = plan_status_is_urgent(&w);
     plan_events_phase(&plan, &w, &o);
-    wake_by(&plan, o.wake_at);
+    plan_wake_by(&plan.wake_at, o.wake_at);
     *ret = plan;
     return 0;
 }

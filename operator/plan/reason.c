@@ -302,7 +302,7 @@ static bool find_waiting(struct plan_assessment *o, const struct plan_children *
         plan_reason_say(o, "WaitingInQueue", "%s", text);
     } else {
         say_waiting(o, w, pod, pod_reason(w, pod));
-        plan_assessment_wake(o, fresh_until(pod));
+        plan_wake_by(&o->wake_at, fresh_until(pod));
     }
     return true;
 }
@@ -349,7 +349,7 @@ static bool find_kept(struct plan_assessment *o, const struct plan_children *w) 
         return false;
     }
     if (w->now < kept->c.at + PLAN_LATE) {
-        plan_assessment_wake(o, kept->c.at + PLAN_LATE);
+        plan_wake_by(&o->wake_at, kept->c.at + PLAN_LATE);
         return false;
     }
     plan_reason_say(o, "WaitingForConfigMap",
@@ -439,7 +439,7 @@ static bool find_late(struct plan_assessment *o, const struct plan_children *w) 
             say_late(o, w, s->pod ? s->pod : s->old);
             return true;
         }
-        plan_assessment_wake(o, since ? since + PLAN_LATE : 0);
+        plan_wake_by(&o->wake_at, since ? since + PLAN_LATE : 0);
     }
     return false;
 }

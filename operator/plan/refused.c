@@ -74,7 +74,7 @@ bool plan_refused_give_back(
     int32_t n = 0;
     int64_t last = last_created(w, &n);
     if (!last || w->now < last + patience) {
-        plan_assessment_wake(o, last ? last + patience : 0);
+        plan_wake_by(&o->wake_at, last ? last + patience : 0);
         return false;
     }
     int64_t away = plan_policy_begin_later(o, w, AWAY_MIN);

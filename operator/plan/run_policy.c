@@ -35,7 +35,7 @@ void plan_policy_recall(struct plan_assessment *o, const struct plan_children *w
     /* If it is farther away than the backoff, the clock was set back; then it is ignored. */
     if (o->restart_time > w->now && o->restart_time - w->now <= o->backoff) {
         o->hold_until = o->restart_time;
-        plan_assessment_wake(o, o->hold_until);
+        plan_wake_by(&o->wake_at, o->hold_until);
     }
 }
 
@@ -281,7 +281,7 @@ void plan_policy_deadline(struct plan_assessment *o, const struct plan_children 
     }
     int64_t at = a.since + w->job->deadline - a.seconds;
     if (w->now < at) {
-        plan_assessment_wake(o, at);
+        plan_wake_by(&o->wake_at, at);
         return;
     }
     /* A job that does not run ends with what it waited for. */
