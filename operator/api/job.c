@@ -121,9 +121,15 @@ static void decode_spec(struct api_job *job, const json_t *spec) {
     }
 }
 
+/* Upstream's operator has begun the job, and this one has not written its status yet. */
+static bool is_taken_over(const struct api_job *job) {
+    return job->phase != API_PHASE_NONE && !json_object_get(job->status, "observedGeneration");
+}
+
 /* A running attempt keeps the shape that it began with. */
 static void decode_shape(struct api_job *job) {
     struct api_shape shape = job->asked;
+    shape.torch = shape.torch && !is_taken_over(job);
     const char *began = co_json_str(job->status, "began");
     if (!api_phase_terminal(job->phase) && api_began_read(began, &shape) &&
         !api_began_is_current(began, job)) {

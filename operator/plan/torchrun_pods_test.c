@@ -179,6 +179,27 @@ static void a_job_of_an_earlier_version_gets_them_when_it_restarts(void **state)
     tk_done(&c);
 }
 
+/* Names stay when a pod is recreated, and so does the ConfigMap: a rank alone would be of no use.
+ */
+static void a_job_of_upstreams_operator_gets_them_when_it_restarts(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    begin(&c, TK_ROLE("worker", 2) ",'intranet':'Service'");
+    forget_all(&c);
+    json_object_del(co_json_at(c.objects[TK_CONFIGMAPS], "x", "metadata", "labels"), API_LABEL_JOB);
+    co_json_set(c.job, "status", tk_json("{'phase':'Running','mode':'Collective'}"));
+    json_object_del(c.objects[TK_PODS], "x-worker-1");
+    rest(&c);
+    run_all(&c);
+    expect_env(&c, "x-worker-1", "PADDLE_TRAINER_ID", "1");
+    expect_env(&c, "x-worker-1", "RANK", "");
+    expect_data(&c, "WORLD_SIZE", "");
+    restart(&c);
+    expect_env(&c, "x-worker-1", "RANK", "1");
+    expect_data(&c, "WORLD_SIZE", "2");
+    tk_done(&c);
+}
+
 static void an_attempt_keeps_them_when_it_is_scaled(void **state) {
     (void)state;
     struct tk_cluster c;
@@ -204,6 +225,7 @@ int main(void) {
         cmocka_unit_test(other_jobs_get_none),
         cmocka_unit_test(a_templates_own_rank_stays),
         cmocka_unit_test(a_job_of_an_earlier_version_gets_them_when_it_restarts),
+        cmocka_unit_test(a_job_of_upstreams_operator_gets_them_when_it_restarts),
         cmocka_unit_test(an_attempt_keeps_them_when_it_is_scaled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
