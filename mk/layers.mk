@@ -26,7 +26,7 @@ pkgs_examples/resnet50           := -ldnnl libjpeg
 
 # Loops over tensors: vectorised, square roots included (nobody there asks math for errno).
 LOOPS := runtime/train/optim $(addprefix examples/,nn ctr deepfm word2vec recommendation resnet50)
-COPIES := $(addprefix runtime/train/,table ps/shard ps/client coll dp)
+COPIES := $(addprefix runtime/train/,table ps/shard ps/client coll dp data)
 $(foreach u,$(LOOPS),$(eval cflags_$(u) := -O3 -fno-math-errno))
 $(foreach u,$(COPIES),$(eval cflags_$(u) := -O3))
 

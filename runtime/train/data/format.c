@@ -148,7 +148,7 @@ static int criteo_take(
         return 0;
     }
     field = da_trim(field);
-    if (da_is_missing(field)) {
+    if (field.len == 0 || da_is_missing(field)) {
         return 0;
     }
     if (i == 0) {

@@ -54,15 +54,42 @@ bool da_u64(struct da_text t, uint64_t *ret) {
     return t.len > 0;
 }
 
-/* Whole numbers, which are most, the fast way; all else with the strict parser. */
+/* Digits with a point among them, or without, 15 at most: their number and the power of ten are
+ * doubles without an error, so that the quotient is what strtod gives. */
+static bool plain_number(struct da_text t, double *ret) {
+    static const double powers[] = {
+        1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+    uint64_t value = 0;
+    size_t decimals = 0;
+    bool point = false;
+
+    if (t.len == 0 || t.len > 15 || t.at[t.len - 1] == '.' || t.at[0] == '.') {
+        return false;
+    }
+    for (size_t i = 0; i < t.len; i++) {
+        unsigned digit = (unsigned)(unsigned char)t.at[i] - '0';
+
+        if (t.at[i] == '.' && !point) {
+            point = true;
+        } else if (digit < 10) {
+            value = value * 10 + digit;
+            decimals += point;
+        } else {
+            return false;
+        }
+    }
+    *ret = (double)value / powers[decimals];
+    return true;
+}
+
+/* What most numbers are, the fast way; all else with the strict parser. */
 bool da_number(struct da_text t, double *ret) {
     bool minus = t.len > 0 && t.at[0] == '-';
-    struct da_text digits = {t.at + minus, t.len - minus};
     char copy[NUMBER_MAX];
-    uint64_t value = 0;
+    double value = 0.0;
 
-    if (digits.len <= 15 && da_u64(digits, &value)) {
-        *ret = minus ? -(double)value : (double)value;
+    if (plain_number((struct da_text){t.at + minus, t.len - minus}, &value)) {
+        *ret = minus ? -value : value;
         return true;
     }
     if (t.len >= sizeof(copy)) {
@@ -97,6 +124,10 @@ bool da_label(struct da_text t, float *ret) {
 bool da_is_missing(struct da_text t) {
     static const char *const words[] = {"", "NA", "N/A", "NaN", "NULL", "None", "\\N", "?"};
     bool is = false;
+
+    if (t.len > 4 || (t.len > 0 && t.at[0] >= '0' && t.at[0] <= '9')) { /* most are numbers */
+        return false;
+    }
 
     for (size_t i = 0; !is && i < CO_ARRAY_LEN(words); i++) {
         is = is_word(t, words[i]);

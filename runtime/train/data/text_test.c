@@ -67,6 +67,33 @@ static void numbers_and_labels(void **state) {
     }
 }
 
+/* Bit by bit what strtod gives, whatever way they go. */
+static void decimals_are_rounded_as_by_strtod(void **state) {
+    uint64_t x = 7;
+
+    (void)state;
+    for (int i = 0; i < 30000; i++) {
+        char copy[64];
+        double got = 0.0;
+
+        x = x * 6364136223846793005U + 1442695040888963407U;
+        double value = (double)(int64_t)x / (double)(1ULL << (20 + x % 40));
+        int digits = (int)(x >> 33) % 12;
+        switch (x % 3) {
+        case 0:
+            (void)snprintf(copy, sizeof(copy), "%.*f", digits, value);
+            break;
+        case 1:
+            (void)snprintf(copy, sizeof(copy), "%.*e", digits, value);
+            break;
+        default:
+            (void)snprintf(copy, sizeof(copy), "%.*g", digits, value);
+        }
+        assert_true(da_number(text(copy), &got));
+        assert_true(got == strtod(copy, NULL));
+    }
+}
+
 static void the_usual_words_for_missing_values_are_known(void **state) {
     static const char *const yes[] = {"", "NA", "n/a", "nan", "NaN", "null", "NULL", "None", "\\N",
         "?"},
@@ -112,6 +139,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_numbers_of_64_bits),
         cmocka_unit_test(numbers_and_labels),
+        cmocka_unit_test(decimals_are_rounded_as_by_strtod),
         cmocka_unit_test(the_usual_words_for_missing_values_are_known),
         cmocka_unit_test(words),
         cmocka_unit_test(a_tally_names_the_first_and_counts_kinds),
