@@ -201,10 +201,11 @@ int psc_checkpoint_begin(struct rt_client *c, const struct rt_checkpoint_options
 }
 
 /* Another trainer may have made checkpoints there since this one looked. */
-static void learn_next(struct rt_client *c) {
-    struct psc_saving *sv = c->saving;
+static void learn_next(struct psc_checkpoint_attempt *a) {
+    struct psc_saving *sv = a->c->saving;
     Rpc__CkptFound found = RPC__CKPT_FOUND__INIT;
-    if (psc_checkpoint_find(c, sv->dir, UINT64_MAX, false, &found, NULL) == 0) {
+    if (psc_checkpoint_find(a->c, sv->dir, UINT64_MAX, false, &found, NULL) == 0) {
+        a->taken = found.last >= a->number;
         sv->next = found.last >= sv->next ? found.last + 1 : sv->next;
     }
 }
@@ -225,7 +226,7 @@ int psc_checkpoint_finish(
         rc = commit(a, sv->dir, err);
     }
     if (rc == CO_CONFLICT) {
-        learn_next(a->c);
+        learn_next(a);
     }
     if (rc < 0) {
         meter_add(METER_M_CHECKPOINTS, METER_FAILED, 1);
@@ -245,8 +246,8 @@ int psc_checkpoint_finish(
 }
 
 bool psc_checkpoint_for_full(const struct psc_checkpoint_attempt *a, int code) {
-    bool taken = code == CO_CONFLICT && a->c->saving->next > a->number + 1;
-    return taken || (a->deltas > 0 && (code == CO_CONFLICT || code == CO_NORESOURCE));
+    return (a->taken && code == CO_CONFLICT) ||
+           (a->deltas > 0 && (code == CO_CONFLICT || code == CO_NORESOURCE));
 }
 
 /* Ends: who makes checkpoints at the same time may take each other's numbers for ever. */

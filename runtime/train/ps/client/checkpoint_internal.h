@@ -21,6 +21,7 @@ struct psc_checkpoint_attempt {
     enum rt_save_mode mode;
     uint32_t deltas;
     int64_t begin_ms;
+    bool taken; /* its number is another checkpoint's */
     struct psc_ckpt_part_said {
         uint32_t shards;
         uint64_t bytes, hash;

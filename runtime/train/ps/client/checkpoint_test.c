@@ -719,7 +719,8 @@ static void another_trainer_makes_the_next_checkpoint(void **state) {
         struct rt_checkpoint made = {0}, got = {0};
         push_batch(maker, i, true);
         CO_AUTOFREE struct values *want = read_all(maker);
-        OK(rt_checkpoint(maker, *state, NULL, &made, &err));
+        const struct rt_checkpoint_options o = {.full = i % 4 == 1};
+        OK(rt_checkpoint(maker, *state, &o, &made, &err));
         assert_true(made.number > before);
         before = made.number;
         if (i % 3 == 2) { /* not each time: after it the next one is full anyway */

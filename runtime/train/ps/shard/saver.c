@@ -306,12 +306,14 @@ static int start_thread(struct shard_saver *sv, struct co_err *err) {
 }
 
 int shard_saver_begin(struct shard_saver *sv, const char *dir, uint64_t number, uint64_t previous,
-    uint64_t *ret_ticket, struct co_err *err) {
+    uint64_t maker, uint64_t *ret_ticket, struct co_err *err) {
     CO_TRY(shard_saver_check_dir(sv->config.root, dir, err));
     pthread_mutex_lock(&sv->m);
     bool here = sv->dir && strcmp(sv->dir, dir) == 0;
     int rc = start_thread(sv, err);
-    if (rc == 0 && here && number < sv->number) {
+    if (rc == 0 && here && number <= sv->number && maker != sv->maker) {
+        rc = co_err_set(err, CO_CONFLICT, "checkpoint %" PRIu64 " was begun before", number);
+    } else if (rc == 0 && here && number < sv->number) {
         rc = co_err_set(err, CO_CANCELED, "checkpoint %" PRIu64 " was begun after %" PRIu64,
             sv->number, number);
     }
@@ -321,6 +323,7 @@ int shard_saver_begin(struct shard_saver *sv, const char *dir, uint64_t number, 
         sv->dir = co_xstrdup(dir);
         sv->number = number;
         sv->previous = previous;
+        sv->maker = maker;
         sv->ticket++;
         sv->state = SHARD_SAVER_OPEN;
         sv->begin_ms = co_now_ms();

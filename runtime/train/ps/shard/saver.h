@@ -51,9 +51,10 @@ void shard_saver_listen(struct shard_saver *sv, uint32_t shard, void (*wake)(voi
 /* The shard begins its share of that checkpoint.  `previous` is the last complete one, 0: none is
  * known.  The part that was finished before this one is removed if its checkpoint never became
  * complete.  The calls below take the ticket.  CO_PERMISSION: the directory is not below the root.
- * CO_CANCELED: a newer checkpoint was begun there. */
+ * CO_CANCELED: a newer checkpoint was begun there.  CO_CONFLICT: one of another maker (snapshot.h)
+ * has that number, or a higher one. */
 CO_MUST_CHECK int shard_saver_begin(struct shard_saver *sv, const char *dir, uint64_t number,
-    uint64_t previous, uint64_t *ret_ticket, struct co_err *err);
+    uint64_t previous, uint64_t maker, uint64_t *ret_ticket, struct co_err *err);
 /* Whether the queue is short, so that a shard may add chunks that can also wait. */
 bool shard_saver_has_room(struct shard_saver *sv);
 /* The recent cost of writing a byte, in nanoseconds of the thread's processor time. */

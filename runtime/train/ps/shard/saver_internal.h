@@ -49,6 +49,7 @@ struct shard_saver {
     enum shard_saver_state state;
     uint64_t number, ticket;
     uint64_t previous; /* the last complete one when it was begun; 0: none is known */
+    uint64_t maker;    /* incarnation of the trainer that began it */
     int64_t begin_ms;
     char *dir;
     uint32_t ended; /* shards that have added all their chunks */

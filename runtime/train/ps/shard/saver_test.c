@@ -78,7 +78,7 @@ static struct ckpt_part write_part(struct world *w, uint64_t number) {
     struct ckpt_part part = {0};
     struct co_err err = {0};
     uint64_t ticket = 0;
-    int rc = shard_saver_begin(w->saver, w->dir, number, 0, &ticket, &err);
+    int rc = shard_saver_begin(w->saver, w->dir, number, 0, 0, &ticket, &err);
     assert_int_equal(0, rc);
     shard_saver_end(w->saver, ticket);
     while ((rc = shard_saver_result(w->saver, ticket, &part, &err)) == 0) {

@@ -243,8 +243,8 @@ int shard_snapshot_begin(struct shard_snapshot *s, const struct shard_snapshot_o
     }
     bool known = knows(s, order);
     CO_TRY(check_order(s, order, known, err));
-    CO_TRY(
-        shard_saver_begin(s->saver, order->dir, order->number, order->previous, ret_ticket, err));
+    CO_TRY(shard_saver_begin(
+        s->saver, order->dir, order->number, order->previous, order->maker, ret_ticket, err));
     shard_snapshot_give_up(s);
     /* A snapshot that was not completed may have reset delta scores: DELTA would omit such rows. */
     bool again = known && order->previous != s->last;

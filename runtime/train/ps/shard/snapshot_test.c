@@ -580,7 +580,7 @@ static void a_part_that_fails_leaves_no_file(void **state) {
     uint64_t ticket = 0;
     world_start(w, 1, 0, false);
     CO_AUTOFREE char *part = ckpt_point_part(w->dir, 1, 0);
-    assert_int_equal(0, shard_saver_begin(w->saver, w->dir, 1, 0, &ticket, NULL));
+    assert_int_equal(0, shard_saver_begin(w->saver, w->dir, 1, 0, 0, &ticket, NULL));
     await_file(part, true);
     co_err_set(&why, CO_NORESOURCE, "no room");
     shard_saver_fail(w->saver, ticket, &why);
