@@ -3,6 +3,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "examples/data/program.h"
+#include "examples/recommendation/predict.h"
 #include "examples/recommendation/prepare.h"
 #include "examples/recommendation/trainer.h"
 
@@ -29,7 +30,9 @@ static const struct co_flag flags[] = {
     {"save-dir", CO_FLAG_STR, &options.save_dir, "output",
         "worker 0 saves after each pass, to pass-00000 and so on in it; empty: not"},
     {"load", CO_FLAG_STR, &options.load, "",
-        "directory of a saved pass to start from, if it is there"},
+        "directory of a saved pass to start from, if it is there; predict, evaluate: to ask; "
+        "empty: those of --save-dir, predict the newest"},
+    {"json", CO_FLAG_BOOL, &options.json, NULL, "predict, evaluate: print a JSON object a line"},
     {"own-list", CO_FLAG_BOOL, &options.own_list, NULL,
         "train.list is each worker's own; else all have the same list and share its files"},
     {"seed", CO_FLAG_INT, &options.seed, "1", "of first values and of made up ratings", .min = 0,
@@ -72,10 +75,31 @@ static int train(const struct rt_job *job, struct co_err *err) {
     return rc == 0 ? rc_train(job, &options, err) : rc;
 }
 
+static void data_default(void) {
+    options.data = options.data[0] != '\0' ? options.data : out;
+}
+
+static int predict(char *const *words, size_t n, struct co_err *err) {
+    data_default();
+    return rc_predict(&options, words, n, err);
+}
+
+static int evaluate(char *const *unused, size_t n, struct co_err *err) {
+    (void)unused;
+    (void)n;
+    data_default();
+    return rc_evaluate(&options, err);
+}
+
 int main(int argc, char *argv[]) {
-    static const struct da_word words[] = {{"prepare", "preparing data", NULL, prepare}};
+    static const struct da_word words[] = {{"prepare", "preparing data", NULL, prepare},
+        {"predict", "prediction", "USER MOVIE...", predict},
+        {"evaluate", "evaluation", NULL, evaluate}};
     static const struct da_program program = {.name = "recommendation",
-        .usage = "recommendation [prepare] [flags]",
+        .usage =
+            "recommendation [flags]: trains\n       recommendation prepare [flags]\n       "
+            "recommendation predict [flags] [USER MOVIE...]: lines of stdin without any\n       "
+            "recommendation evaluate [flags]: the test's loss of each pass, and the best",
         .flags = flags,
         .n_flags = CO_ARRAY_LEN(flags),
         .words = words,

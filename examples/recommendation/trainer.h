@@ -17,6 +17,7 @@ struct rc_options {
     const char *mode, *optimizer;
     int64_t batch_size, passes, period, features, seed;
     bool own_list; /* train.list has only this worker's files */
+    bool json;     /* predict, evaluate: a JSON object a line */
 };
 
 /* Blocks until this worker has finished.  Prints on stdout

@@ -2,6 +2,7 @@
 import json
 import math
 import os
+import pathlib
 import re
 import subprocess
 
@@ -135,6 +136,51 @@ def test_flags_of_paddles_programs_are_accepted_and_said_to_do_nothing(program, 
     assert said(PADDLE_INIT_USE_GPU="True") == (0, [f"{gpu}PADDLE_INIT_USE_GPU"]) and said(PADDLE_INIT_USE_GPU="False") == (0, [])
     code, _ = said(PADDLE_INIT_TRAINER_COUNT="many")
     assert code == 2
+
+
+def test_recommendation_predicts_and_finds_its_best_pass(tmp_path):
+    """evaluate says of each pass what its training's test says; prediction.py's line, of words and of stdin."""
+    def ask(*words, code=0, **more):
+        r = subprocess.run([BIN / "recommendation", *words], cwd=tmp_path, capture_output=True, text=True, timeout=200, **more)
+        assert r.returncode == code, r.stderr
+        return r.stdout if code == 0 else r.stderr
+    ask("prepare", "--out=data", "--ratings=4000", "--users=40")
+    tests = []
+    for passes in 1, 2:     # passes are the same in each training
+        out = ask("--data=data", "--mode=sync", f"--passes={passes}", f"--save-dir=out{passes}")
+        tests.append(re.search(r"TEST ---> loss: (\S+)", out)[1])
+    said = ask("evaluate", "--data=data", "--save-dir=out2").splitlines()
+    assert said[:2] == [f"pass-0000{i}: error is {loss}" for i, loss in enumerate(tests)]
+    best = min((float(loss), i) for i, loss in enumerate(tests))
+    m = re.fullmatch(r"Best pass is (\d{5}), error is (\S+), which means predict get error as (\S+)", said[2])
+    assert (float(m[2]), int(m[1])) == best and abs(float(m[3]) - math.sqrt(best[0]) / 2) < 1e-5, said
+    (loss,) = map(json.loads, ask("evaluate", "--data=data", "--json", "--load=out2/pass-00000").splitlines())
+    assert loss["model"] == "out2/pass-00000" and f"{loss['loss']:.6f}" == tests[0]
+
+    # The square error of the test's own ratings, asked one at a time, is the loss that evaluate has.
+    files = (tmp_path / "data/test.list").read_text().split()
+    where = next(p for p in (tmp_path / files[0], tmp_path / "data" / files[0], pathlib.Path(files[0])) if p.exists())
+    ratings = [line.split("::") for line in where.read_text(encoding="latin1").splitlines()]
+    lines = ask("predict", "--data=data", "--load=out2/pass-00000", "--json", input="".join(f"{u} {m}\n" for u, m, *_ in ratings)).splitlines()
+    scores = [json.loads(line) for line in lines]
+    assert [(s["user"], s["movie"]) for s in scores] == [(int(u), int(m)) for u, m, *_ in ratings]
+    square = sum((2 * s["stars"] - 5 - (2 * float(r[2]) - 5)) ** 2 for s, r in zip(scores, ratings, strict=True)) / len(ratings)
+    assert abs(square - loss["loss"]) < 1e-3 * square, (square, loss)
+
+    # Without --load the newest pass.
+    words = ask("predict", "--data=data", "--save-dir=out2", "3", "7", "8")
+    assert words == ask("predict", "--data=data", "--load=out2/pass-00001", "3", "7", "8")
+    assert [re.sub(r"is \S+$", "", line) for line in words.splitlines()] == [
+        f"user 3, movie {m}, {title}: Prediction Score " for m, title in titles(tmp_path / "data/ml-1m", "7", "8")], words
+    assert "users.dat has no user 9999" in ask("predict", "--data=data", "--save-dir=out2", "9999", "1", code=2)
+    assert "expected their numbers" in ask("predict", "--data=data", "--save-dir=out2", "x", "1", code=2)
+    assert "--features" in ask("predict", "--data=data", "--save-dir=out2", "--features=9", "1", "1", code=2)
+    assert "no pass in" in ask("evaluate", "--data=data", "--save-dir=data", code=1)
+
+
+def titles(folder, *movies):
+    lines = dict(line.split("::")[:2] for line in (folder / "movies.dat").read_text(encoding="latin1").splitlines())
+    return [(m, lines[m]) for m in movies]
 
 
 # ---- word2vec ----
