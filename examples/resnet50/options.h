@@ -9,6 +9,7 @@ struct rn_options {
     const char *data;       /* directory, see flowers.h; "": generate pictures */
     const char *generate;   /* directory to write generated pictures to */
     const char *checkpoint; /* directory of checkpoints */
+    const char *load;       /* directory of checkpoints to test or to classify with */
     const char *precision;  /* f32, bf16 */
     const char *schedule;   /* constant, piecewise, cosine */
     const char *boundaries; /* epochs, "30,60,80" */
@@ -19,5 +20,6 @@ struct rn_options {
     int64_t threads, loader_threads, prefetch;
     int64_t checkpoint_every, log_every;
     int64_t images; /* generated */
-    bool sync_bn, figures, test, local;
+    int64_t top;    /* classes that classify prints */
+    bool json, sync_bn, figures, test, local;
 };

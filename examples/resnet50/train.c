@@ -6,6 +6,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "examples/data/program.h"
+#include "examples/resnet50/classify.h"
 #include "examples/resnet50/gen.h"
 #include "examples/resnet50/net.h"
 #include "examples/resnet50/plan.h"
@@ -59,6 +60,11 @@ static const struct co_flag flags[] = {
     {"checkpoint", CO_FLAG_STR, &options.checkpoint, "",
         "directory of checkpoints, one an epoch, by the first worker; training resumes from the "
         "newest; empty: none"},
+    {"load", CO_FLAG_STR, &options.load, "",
+        "no training: a directory of checkpoints, whose newest --test tests, and classify asks"},
+    {"top", CO_FLAG_INT, &options.top, "5", "classify: classes to print", .min = 1,
+        .max = RN_CLASSES_MAX},
+    {"json", CO_FLAG_BOOL, &options.json, NULL, "classify: print a JSON object a line"},
     {"checkpoint-every", CO_FLAG_INT, &options.checkpoint_every, "0", "steps; 0: epochs only",
         .min = 0, .max = INT64_MAX},
     {"log-every", CO_FLAG_INT, &options.log_every, "5", "batches between two lines", .min = 1,
@@ -102,7 +108,20 @@ static int options_check(struct co_err *err) {
 }
 
 static int train(const struct rt_job *job, struct co_err *err) {
-    return rn_train(job, &options, NULL, err);
+    if (options.load[0] == '\0') {
+        return rn_train(job, &options, NULL, err);
+    }
+    return options.test
+               ? rn_test(job, &options, err)
+               : co_err_set(err, CO_INVALID,
+                     "--load needs --test, or the word classify before the flags: training "
+                     "resumes by --checkpoint");
+}
+
+static int classify(char *const *pictures, size_t n, struct co_err *err) {
+    return options.load[0] != '\0'
+               ? rn_classify(&options, pictures, n, err)
+               : co_err_set(err, CO_INVALID, "classify needs --load, a directory of checkpoints");
 }
 
 static int generate(struct co_err *err) {
@@ -119,8 +138,13 @@ static struct da_task task(void) {
 }
 
 int main(int argc, char *argv[]) {
+    static const struct da_word words[] = {{"classify", "classifying", "PICTURE...", classify}};
     static const struct da_program program = {.name = "resnet50",
-        .usage = "resnet50 [flags]",
+        .usage =
+            "resnet50 [flags]: trains\n       resnet50 --test --load DIR [flags]: tests\n       "
+            "resnet50 classify --load DIR [flags] PICTURE...: what is on JPEG files",
+        .words = words,
+        .n_words = CO_ARRAY_LEN(words),
         .flags = flags,
         .n_flags = CO_ARRAY_LEN(flags),
         .local = &options.local,

@@ -134,11 +134,11 @@ static int ckpt_save(struct trainer *t, struct co_err *err) {
     return 0;
 }
 
-static int ckpt_load(struct trainer *t, struct co_err *err) {
+static int ckpt_load(struct trainer *t, const char *dir, struct co_err *err) {
     CO_AUTOFREE float *velocity = co_xcalloc(rn_plan_storage(t->replica.plan), sizeof(*velocity));
     const struct rn_ckpt c = {t->replica.plan, velocity};
 
-    CO_TRY(rn_ckpt_load(t->options->checkpoint, &c, &t->progress, err));
+    CO_TRY(rn_ckpt_load(dir, &c, &t->progress, err));
     rn_replica_velocity_set(&t->replica, velocity);
     return 0;
 }
@@ -151,7 +151,7 @@ static int start_together(struct trainer *t, struct co_err *err) {
     int found = CO_NOTFOUND;
 
     if (t->options->checkpoint[0] != '\0') {
-        found = ckpt_load(t, &why);
+        found = ckpt_load(t, t->options->checkpoint, &why);
     }
     if (found < 0 && found != CO_NOTFOUND && found != CO_DAMAGED) {
         return co_err_set(err, found, "%s", why.msg); /* it may be newer than what others have */
@@ -340,4 +340,15 @@ int rn_train(const struct rt_job *job, const struct rn_options *o, struct rn_los
         *ret_last = t.epoch_loss;
     }
     return 0;
+}
+
+int rn_test(const struct rt_job *job, const struct rn_options *o, struct co_err *err) {
+    CO_CLEANUP(trainer_done) struct trainer t = {.job = job, .options = o};
+    struct rn_loss unused;
+
+    CO_TRY(rn_replica_open(&t.replica, job, o, err));
+    t.sampler.rank = rt_group_rank(t.replica.group);
+    t.sampler.ranks = rt_group_size(t.replica.group);
+    CO_TRY(ckpt_load(&t, o->load, err));
+    return test_print(&t, &unused, err);
 }

@@ -21,7 +21,7 @@ def main():
                  "(`make wheel`) or `make install`")
     words = sys.argv[2:] if sys.argv[1:2] == ["launch"] else sys.argv[1:]
     os.environ.setdefault("PADDLERUN_PYTHON", sys.executable)
-    # Its name is how it was started: other nodes are told the same.
+    # argv[0] is how it was started: the command for other nodes begins with it.
     if os.path.basename(sys.argv[0]) == "fleetrun":
         os.execv(program, ["fleetrun", *words])
     python = shlex.quote(getattr(sys, "orig_argv", [sys.executable])[0])

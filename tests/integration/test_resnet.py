@@ -1,4 +1,5 @@
 """examples/resnet50 under the launcher, when a process is lost."""
+import json
 import os
 import pathlib
 import re
@@ -112,3 +113,40 @@ def test_a_precision_that_the_processor_lacks_is_refused_at_once(tmp_path):
     assert r.returncode == 2 and not r.stdout, r
     assert len(r.stderr.splitlines()) == 1, r.stderr
     assert "precision bf16: oneDNN has no bf16 convolutions for this processor" in r.stderr and "use --precision=f32" in r.stderr, r.stderr
+
+
+@pytest.mark.deadline(240)
+def test_a_trained_network_is_tested_and_asked(tmp_path):
+    """--test --load prints what the training's own test did, alone and by two workers; classify finds what that counts."""
+    def run(*words, code=0, launch=()):
+        r = subprocess.run([str(w) for w in [*launch, BIN / "resnet50", *words]], cwd=tmp_path, capture_output=True, text=True, timeout=200)
+        assert r.returncode == code, r.stdout + r.stderr
+        return r.stdout if code == 0 else r.stderr
+    sizes = ["--depth=10", "--width=16", "--image-size=32", "--class-dim=4", "--batch-size=8", "--threads=1"]
+    run("--generate=flowers", "--images=256", *sizes)
+    pictures = {f"jpg/image_{i:05}.jpg": (i - 1) % 4 for i in range(1, 257)}     # as gen.c numbers classes
+    for name, some in ("train", slice(0, 192)), ("test", slice(192, 224)):
+        (tmp_path / f"flowers/{name}.txt").write_text("".join(f"{p} {label}\n" for p, label in list(pictures.items())[some]))
+    pictures = dict(list(pictures.items())[192:224])
+    for mat in (tmp_path / "flowers").glob("*.mat"):
+        mat.unlink()
+    trained = run("--data=flowers", *sizes, "--lr=0.02", "--epochs=2", "--checkpoint=c", "--test").splitlines()[-1]
+    assert run("--data=flowers", *sizes, "--test", "--load=c").splitlines() == [trained] and trained.startswith("[Test] ")
+    two = run("--data=flowers", *sizes, "--test", "--load=c", launch=[BIN / "paddlerun", "launch", "--nproc_per_node=2", "--log_dir="])
+    assert re.search(r"acc1: \S+", two)[0] == re.search(r"acc1: \S+", trained)[0], two
+    said = [json.loads(line) for line in run("classify", "--load=c", "--json", *sizes, *(f"flowers/{p}" for p in pictures)).splitlines()]
+    assert [s["picture"] for s in said] == [f"flowers/{p}" for p in pictures]
+    for s in said:
+        chances = [c["probability"] for c in s["classes"]]
+        assert sorted(c["class"] for c in s["classes"]) == [0, 1, 2, 3] and abs(sum(chances) - 1) < 1e-6 and chances == sorted(chances, reverse=True)
+    right = sum(s["classes"][0]["class"] == label for s, label in zip(said, pictures.values(), strict=True))
+    assert abs(right / len(said) - float(re.search(r"acc1: ([\d.]+)", trained)[1])) < 1e-5
+    first = next(iter(pictures))
+    line = run("classify", "--load=c", "--top=2", *sizes, f"flowers/{first}")
+    want = ", ".join(f"class {c['class']} {c['probability']:.3f}" for c in said[0]["classes"][:2])
+    assert line == f"flowers/{first}: {want}\n"
+    (tmp_path / "no.jpg").write_text("none")
+    assert "no.jpg" in run("classify", "--load=c", *sizes, "no.jpg", code=2)
+    assert "no checkpoint in" in run("classify", "--load=nowhere", *sizes, "no.jpg", code=1)
+    assert "--load needs --test" in run("--load=c", *sizes, code=2) and "classify needs --load" in run("classify", "no.jpg", code=2)
+    assert "another network" in run("--data=flowers", "--test", "--load=c", *sizes, "--depth=14", code=2)
