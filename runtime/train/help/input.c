@@ -60,14 +60,10 @@ void rt_input_close(struct rt_input *l) {
     free(l);
 }
 
-static const char *file_path(const struct rt_input *l) {
-    return l->files.paths[l->next.file];
-}
-
 static int file_open(struct rt_input *l, struct co_err *err) {
     l->used = l->at = 0;
     l->ended = false;
-    return co_source_open(file_path(l), l->next.offset, !l->again, &l->source, err);
+    return co_source_open(l->files.paths[l->next.file], l->next.offset, !l->again, &l->source, err);
 }
 
 static void file_close(struct rt_input *l) {

@@ -214,10 +214,6 @@ static void refuse_dead(const struct rpc_frame *f) {
     shard_refuse(rpc_frame_stream(f), &f->head, &err);
 }
 
-static void answer_ping(const struct rpc_frame *f) {
-    shard_answer(rpc_frame_stream(f), &f->head, NULL);
-}
-
 static void do_frame(void *arg, uint32_t trainer, struct rpc_frame *f_own) {
     struct shard *s = arg;
     CO_CLEANUP(rpc_frame_freep) struct rpc_frame *f = f_own;
@@ -230,7 +226,7 @@ static void do_frame(void *arg, uint32_t trainer, struct rpc_frame *f_own) {
         return;
     }
     if (f->head.kind == RPC_FRAME_PING) {
-        answer_ping(f);
+        shard_answer(rpc_frame_stream(f), &f->head, NULL);
         return;
     }
     if (f->head.kind == RPC_FRAME_CHECKPOINT) {
