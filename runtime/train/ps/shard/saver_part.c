@@ -41,7 +41,7 @@ static int check_incomplete(const char *dir, uint64_t number, struct co_err *err
     bool complete = false;
     CO_TRY(ckpt_is_complete(dir, number, &complete, err));
     if (complete) {
-        return co_err_set(err, CO_EXISTS,
+        return co_err_set(err, CO_CONFLICT,
             "checkpoint %" PRIu64 " in \"%s\" is complete, it stays as it is", number, dir);
     }
     return 0;

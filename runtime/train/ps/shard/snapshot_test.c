@@ -489,8 +489,8 @@ static void a_complete_checkpoint_is_not_written_over(void **unused) {
     assert_int_equal(0, co_file_write(path, "rows", 4, 0600, NULL));
     write_manifest(w, 4);
     assert_int_equal(0, begin(w, 4, 0, true));
-    assert_int_equal(CO_EXISTS, await_part(w, &part));
-    assert_int_equal(CO_EXISTS, shard_saver_result(w->saver, w->ticket, &part, &err));
+    assert_int_equal(CO_CONFLICT, await_part(w, &part));
+    assert_int_equal(CO_CONFLICT, shard_saver_result(w->saver, w->ticket, &part, &err));
     assert_non_null(strstr(err.msg, "checkpoint 4"));
     save_full(w, 5, 0);
     assert_int_equal(0, stat(path, &st));
