@@ -582,6 +582,12 @@ const float *rt_model_dense(const struct rt_model *m, uint32_t table);
 /* Like rt_pull_sparse, but never blocks or fails; the table must be sparse. */
 void rt_model_sparse(
     const struct rt_model *m, uint32_t table, const uint64_t *ids, size_t n, float *ret_rows);
+/* Writes the ids that have rows, n at most, in no order; returns how many there are.  The table
+ * must be sparse.  If that is more than n, call again with more room: rt_model_refresh may have
+ * loaded some meanwhile. */
+size_t rt_model_ids(const struct rt_model *m, uint32_t table, uint64_t *ret_ids, size_t n);
+/* How many tables there are. */
+uint32_t rt_model_tables(const struct rt_model *m);
 
 /* ---- statistics --------------------------------------------------------------------------- */
 

@@ -13,7 +13,7 @@ from . import ps
 from ._lib import InvalidError, instance, whole_number, with_options
 from ._options import ClientOptions, TableOptions
 from ._rules import Optimizer
-from .arrays import Array
+from .arrays import Array, write_arrays
 from .job import Job
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ._options import Mode
 
 AHEAD_MAX = 64
+MATRIX_MAX = 1 << 28                   # floats of a table that becomes one of its framework: 1 GiB
 T = TypeVar("T")
 Self = TypeVar("Self", bound="Synchroniser")
 
@@ -109,6 +110,16 @@ class Rows:
                     return pending.wait() if pending else None
         return None
 
+    def matrix(self, n: int | None) -> Array:
+        """[n][dim]: the rows of ids 0 to n - 1; None: up to the largest that has a row."""
+        source, name, dim = self._open(), self.table.name, self.table.dim
+        if n is None:
+            ids = (source if isinstance(source, ps.Model) else source.model()).ids(name)
+            n = int(ids[-1]) + 1 if ids.size else 1
+        if not 0 < whole_number("num_embeddings", n) <= MATRIX_MAX // dim:
+            raise InvalidError(f"table {name!r} would be a matrix of {n} rows of {dim}, expected 1 to {MATRIX_MAX // dim}: paddlert.Model has the rows by id")
+        return self.pull(np.arange(n, dtype=np.uint64))
+
     def push(self, ids: Array, gradients: Array) -> None:
         source = self._open()
         if isinstance(source, ps.Model):
@@ -133,6 +144,7 @@ class Synchroniser:
                  **options: Unpack[TableOptions]) -> None:
         self.model, size = instance("model", model, self.model_kind), 0
         self.client: ps.Client | None = None
+        self._saved: ps.Model | None = None
         self.job: Job | None = None
         self._parts: list[tuple[str, Any, tuple[int, ...], int, int]] = []     # (name, parameter, shape, from, to)
         for part, parameter in self._parameters(model):
@@ -214,6 +226,7 @@ class Synchroniser:
             self._scatter()
         for rows in self._rows:
             rows.attach(saved)
+        self._saved = saved
         return self
 
     def __enter__(self: Self) -> Self:
@@ -276,6 +289,23 @@ class Synchroniser:
             client.load(directory)
         client.barrier()
         self.pull()
+
+    def export(self, file: ps.Path) -> None:
+        """A file for other programs, of NumPy (.npz) or .safetensors: the dense parameters by their names in the model, rows as "table.ids" [n] and
+        "table.rows" [n][dim].  Of a connected model: collective, worker 0 writes it; after predict: of what was saved."""
+        if self.client is None and self._saved:
+            self._export(file, self._saved)
+            return
+        client = self._open()
+        client.barrier()
+        if client.job.is_first_worker:
+            self._export(file, client.model())
+        client.barrier()
+
+    def _export(self, file: ps.Path, of: ps.Model) -> None:
+        arrays = of.arrays()
+        dense = arrays.pop(self.table.name) if self.table else self._w
+        write_arrays(file, {**{name: dense[at:end].reshape(shape) for name, _, shape, at, end in self._parts}, **arrays})
 
     def values(self) -> dict[str, Array]:
         """{name: array}: a copy of the dense parameters of this trainer."""

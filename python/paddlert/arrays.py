@@ -2,13 +2,15 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import _abi
+from ._lib import InvalidError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -168,6 +170,25 @@ class Memory:
         """The call has written its result."""
         if self._write:
             self._lies[...] = self._packed
+
+
+def write_arrays(file: Any, arrays: Mapping[str, Array]) -> None:
+    """As the name's ending says.  What was there is replaced when all is written."""
+    name = os.fspath(file)
+    ending, part = os.path.splitext(name)[1], f"{name}.part"
+    if ending == ".npz":
+        with open(part, "wb") as out:
+            np.savez(out, **arrays)         # type: ignore[arg-type]
+    elif ending == ".safetensors":
+        try:
+            from safetensors.numpy import save_file
+        except ImportError:
+            raise InvalidError(f"{name} needs the package safetensors, which is not installed: pip install safetensors, or export to a file .npz "
+                               "of NumPy") from None
+        save_file(dict(arrays), part)
+    else:
+        raise ValueError(f'the file is "{name}", expected a name that ends in .npz or .safetensors')
+    os.replace(part, name)
 
 
 def as_array(array: Any) -> Any:

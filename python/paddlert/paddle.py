@@ -94,7 +94,8 @@ class _Pull(paddle.autograd.PyLayer):
 class Embedding(paddle.nn.Layer):
     """Rows of `dim` floats by id, kept by the servers and made when first pushed to: an id is any int64.
 
-    forward pulls, backward pushes.  padding_idx: reads as zeros and gets no gradient.  All else is of paddlert.Sparse.  Has no parameters of its own: DistributedModel(model).connect() gives it servers.
+    forward pulls, backward pushes.  padding_idx: reads as zeros and gets no gradient.  All else is of paddlert.Sparse.
+    Has no parameters of its own: DistributedModel(model).connect() gives it servers.
     """
 
     @with_options(TableOptions, SparseOptions)

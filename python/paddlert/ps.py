@@ -4,6 +4,7 @@ from __future__ import annotations
 import ctypes
 import os
 import socket
+import tempfile
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
@@ -15,7 +16,7 @@ from ._lib import (C, CanceledError, Here, InvalidError, Owner, Started, Timeout
                    with_options)
 from ._options import ClientOptions, ServerOptions, SparseOptions, TableOptions
 from ._rules import KINDS, Initializer, Optimizer, text_of
-from .arrays import Array, pointer, shaped, target, view, whole
+from .arrays import Array, pointer, shaped, target, view, whole, write_arrays
 from .job import Job
 
 if TYPE_CHECKING:
@@ -42,6 +43,16 @@ class Table:
         rules = {option: text_of(option, given) for option, given in options.items() if option in KINDS}
         self._options = {"name": name, "kind": kind, "size": size, "dim": dim, "seed": seed, **options, **rules}
         self.spec = struct_of(_abi.rt_table_spec, self._options)
+
+    def _made(self, kind: int, name: str, **more: Any) -> Table:
+        """Of a class whose own __init__ has other arguments."""
+        Table.__init__(self, kind, name, **more)
+        return self
+
+    def __repr__(self) -> str:
+        shown = f"{self.size}" if self.kind == _abi.RT_DENSE else f"{self.dim}"
+        options = "".join(f", {k}={v!r}" for k, v in self._options.items() if v is not None and k not in ("name", "kind", "size", "dim", "seed"))
+        return f"paddlert.{type(self).__name__}({self.name!r}, {shown}{options}{f', seed={s}' if (s := self._options['seed']) else ''})"
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k != "spec"}         # which has addresses of this process
@@ -366,6 +377,13 @@ class Client(Owner):
         self._call("rt_restore", path("directory", directory), ctypes.byref(found))
         return int(found.number)
 
+    def model(self) -> Model:
+        """What the tables have now, as a Model in this process, for arrays and export; it stays as it is while training continues.  By way
+        of a save to a temporary directory, so one trainer calls it."""
+        with tempfile.TemporaryDirectory(prefix="paddlert-") as folder:
+            self.save(folder)
+            return Model(folder)
+
     def stat(self, table: str) -> dict[str, int]:
         """{"rows", "bytes", "pulls", "pushes", "nonfinite", "late", "rows_cold", "bytes_cold"} of the table, over all servers: rows that exist
         and the bytes of them, in memory and on disk (cold); rows or floats that were read and written, had NaN or Inf, came too late."""
@@ -469,6 +487,43 @@ class Model(Here):
         i = ctypes.c_uint32()
         call("rt_model_table", self._model, text("table", name), ctypes.byref(i))
         return i.value, _abi.rt_table_spec.from_address(C.rt_model_spec(self._model, i.value))
+
+    @property
+    def tables(self) -> list[Table]:
+        """What was saved, in the order of the job's tables: Dense and Sparse with sizes and rules, but for wire, admit and evict, which are not saved."""
+        return [self._of(_abi.rt_table_spec.from_address(C.rt_model_spec(self._model, i))) for i in range(C.rt_model_tables(self._model))]
+
+    @staticmethod
+    def _of(spec: Any) -> Table:
+        texts = {name: value.decode() for name in ("optimizer", "init", "schedule", "storage", "wire", "admit", "evict")
+                 if (value := getattr(spec, name))}
+        options = {k: v for k, v in texts.items() if spec.kind == _abi.RT_SPARSE or k in ("optimizer", "schedule", "wire")}
+        return Table.__new__(Dense if spec.kind == _abi.RT_DENSE else Sparse)._made(spec.kind, spec.name.decode(), size=spec.size, dim=spec.dim,
+                                                                                     seed=spec.seed, options=options)
+
+    def ids(self, table: str) -> Array:
+        """The ids of a sparse table that have rows, [n] of uint64, ascending."""
+        i, spec = self._table(table)
+        if spec.kind != _abi.RT_SPARSE:
+            raise ValueError(f"table {table!r} is dense")
+        ids = np.empty(C.rt_model_ids(self._model, i, None, 0), np.uint64)
+        C.rt_model_ids(self._model, i, pointer(ids), ids.size)
+        return np.sort(ids)
+
+    def arrays(self) -> dict[str, Array]:
+        """All of it: {"w": [size]} of dense tables, {"embedding.ids": [n], "embedding.rows": [n][dim]} of sparse ones."""
+        found: dict[str, Array] = {}
+        for t in self.tables:
+            if t.kind == _abi.RT_DENSE:
+                found[t.name] = self.dense(t.name)
+            else:
+                found[f"{t.name}.ids"] = self.ids(t.name)
+                found[f"{t.name}.rows"] = self.sparse(t.name, found[f"{t.name}.ids"])
+        return found
+
+    def export(self, file: Path) -> None:
+        """arrays() as a file for other programs: of NumPy (.npz), or .safetensors, for which the package safetensors must be installed."""
+        write_arrays(file, self.arrays())
 
     def check(self, table: Table) -> None:
         """Whether what was saved by its name fits that table: rows of another length would be taken for its own."""

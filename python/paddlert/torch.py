@@ -33,15 +33,16 @@ Without servers, each worker has the whole model, and gradients are averaged:
 from __future__ import annotations
 
 import contextlib
+import copy
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import torch
 
-from ._lib import Unsupported, instance, renamed, with_options
+from ._lib import UnsupportedError, instance, renamed, with_options
 from ._options import SparseOptions, TableOptions
 from ._parallel import Parallel, tensors_in
 from ._rules import Initializer, Optimizer
@@ -95,7 +96,8 @@ class _Pull(torch.autograd.Function):
 class Embedding(torch.nn.Module):
     """Rows of `dim` floats by id, kept by the servers and made when first pushed to: an id is any int64.
 
-    forward pulls, backward pushes.  padding_idx: reads as zeros and gets no gradient.  All else is of paddlert.Sparse.  Has no parameters of its own: DistributedModel(model).connect() gives it servers.
+    forward pulls, backward pushes.  padding_idx: reads as zeros and gets no gradient.  All else is of paddlert.Sparse.
+    Has no parameters of its own: DistributedModel(model).connect() gives it servers.
     """
 
     @with_options(TableOptions, SparseOptions)
@@ -104,11 +106,31 @@ class Embedding(torch.nn.Module):
                  mode: Mode | None = None, **options: Unpack[SparseOptions]) -> None:
         super().__init__()
         self.rows = Rows(Sparse(name, dim, optimizer, init, seed, mode=mode, **options), padding_idx)
-        self._anchor = torch.zeros((), requires_grad=True)
+        self.dtype = torch.float32
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """[*ids.shape, dim], on ids' device."""
-        return _Pull.apply(self._anchor, self.rows, _ids(ids)).to(ids.device)
+        """[*ids.shape, dim], on ids' device, of the type that model.to(...) says."""
+        if torch.jit.is_tracing() or getattr(getattr(torch, "compiler", None), "is_exporting", bool)():
+            self.__prepare_scriptable__()
+        return _Pull.apply(torch.zeros((), requires_grad=True), self.rows, _ids(ids)).to(ids.device, self.dtype)
+
+    def __prepare_scriptable__(self) -> NoReturn:
+        """What torch.jit.script asks."""
+        raise UnsupportedError(f"the rows of {self.rows.table.name!r} come from servers, by Python, which torch.jit and torch.export cannot compile: "
+                               "expected DistributedModel(model).to_torch(), with torch's own embeddings; torch.compile leaves the pull to Python")
+
+    def _apply(self, fn: Any, *recurse: Any) -> Any:
+        self.dtype = fn(torch.zeros((), dtype=self.dtype)).dtype
+        return super()._apply(fn, *recurse)
+
+    def to_torch(self, num_embeddings: int | None = None) -> torch.nn.Module:
+        """A torch.nn.Embedding of the rows of ids 0 to num_embeddings - 1, as they are now; None: up to the largest id that has a row.
+        InvalidError: more than 1 GiB."""
+        weight = torch.from_numpy(self.rows.matrix(num_embeddings)).to(self.dtype)
+        return torch.nn.Embedding.from_pretrained(weight, freeze=False, padding_idx=self._padding_in(weight))
+
+    def _padding_in(self, weight: torch.Tensor) -> int | None:
+        return int(self.rows.padding) if self.rows.padding is not None and self.rows.padding < len(weight) else None
 
     def prefetch(self, ids: torch.Tensor) -> None:
         """Rows of ids that a later forward will ask for begin to travel; sync: when this step has ended."""
@@ -142,6 +164,12 @@ class EmbeddingBag(Embedding):
             rows = torch.cat([rows, rows.new_zeros(1, rows.shape[1])])
         return torch.nn.functional.embedding_bag(at.reshape(ids.shape), rows, offsets, mode=self.mode, padding_idx=padding,
                                                  per_sample_weights=per_sample_weights, include_last_offset=self.include_last_offset)
+
+    def to_torch(self, num_embeddings: int | None = None) -> torch.nn.Module:
+        """A torch.nn.EmbeddingBag, otherwise as Embedding.to_torch."""
+        weight = torch.from_numpy(self.rows.matrix(num_embeddings)).to(self.dtype)
+        return torch.nn.EmbeddingBag.from_pretrained(weight, freeze=False, mode=self.mode, include_last_offset=self.include_last_offset,
+                                                     padding_idx=self._padding_in(weight))
 
 
 class DistributedModel(Synchroniser):
@@ -177,6 +205,19 @@ class DistributedModel(Synchroniser):
             torch.from_numpy(out).copy_(parameter.grad)
             parameter.grad = None
 
+    def to_torch(self, num_embeddings: Mapping[str, int] | None = None) -> torch.nn.Module:
+        """A copy of the model with torch's own embeddings in the place of ours, as Embedding.to_torch makes them: for torch.jit, torch.export and
+        ONNX.  num_embeddings: by the table's name; a table that is not there goes up to its largest id."""
+        sizes = dict(num_embeddings or {})
+        made = copy.deepcopy(self.model)
+        if isinstance(made, Embedding):
+            return made.to_torch(sizes.get(made.rows.table.name))
+        for module in list(made.modules()):
+            for name, child in list(module.named_children()):
+                if isinstance(child, Embedding):
+                    setattr(module, name, child.to_torch(sizes.get(child.rows.table.name)))
+        return made
+
     def state_dict(self) -> dict[str, torch.Tensor]:
         """{name: tensor} of the dense parameters as the servers have them; rows stay there (save())."""
         self.pull()
@@ -210,7 +251,7 @@ class _Parallel(Parallel):
         gradient = parameter.grad
         assert gradient is not None
         if gradient.layout != torch.strided:
-            raise Unsupported(f"a gradient of {list(gradient.shape)} is {gradient.layout}, expected a dense one: Embedding(sparse=False), or "
+            raise UnsupportedError(f"a gradient of {list(gradient.shape)} is {gradient.layout}, expected a dense one: Embedding(sparse=False), or "
                               "paddlert.torch.Embedding")
         view.copy_(gradient.detach())
 
@@ -247,7 +288,7 @@ class DistributedDataParallel(torch.nn.Module):
         super().__init__()
         self.module = instance("module", module, torch.nn.Module)
         if not hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
-            raise Unsupported(f"this is PyTorch {torch.__version__}, expected 2.1 or later")
+            raise UnsupportedError(f"this is PyTorch {torch.__version__}, expected 2.1 or later")
         named = list(module.named_parameters())
         wanted = [(name, p) for name, p in named if p.requires_grad]
         if any(p.device.type != "cpu" for _, p in named):

@@ -1985,3 +1985,79 @@ with paddlert.Group(endpoints={endpoints}, rank=rank, form_timeout=60, call_time
             "out is float64 (4,), expected float64 (3, 4)", "out is float32 (3, 4), expected float64 (3, 4)",
             *(f"scatter on rank {i} got {what}, expected an array on rank {(i + 1) % 3} alone, and an out for the row of this one"
               for what in ("an array", "no out"))], o
+
+
+def test_a_model_is_exported(python):
+    """Of a running job and of a saved model: all ids, also those of all 64 bits; as files, which are whole or not there."""
+    out, = finish(python("""
+import os, pathlib, pickle, sys, types
+def tell(f, *a):
+    try:
+        print("no:", f(*a))
+    except (ValueError, OSError) as e:
+        print(type(e).__name__, e)
+tables = [paddlert.Dense("w", 3), paddlert.Sparse("e", 2, "sgd:lr=1", "constant:value=1", seed=7, wire="f16"), paddlert.Sparse("none", 4)]
+ids = np.array([2**64 - 1, 3, 5], np.uint64)
+with paddlert.Server(workers=1) as s, paddlert.Client(s.job(), tables) as c:
+    c.init("w", [1, 2, 3])
+    c.push("e", ids, np.arange(6.0).reshape(3, 2))
+    c.flush()
+    now = c.model()
+    c.push("e", [4], [[1, 1]])
+    c.flush()
+    c.save("saved")
+assert now.ids("e").tolist() == [3, 5, 2**64 - 1] and now.ids("none").size == 0
+saved = paddlert.Model("saved")
+assert saved.ids("e").tolist() == [3, 4, 5, 2**64 - 1] and saved.ids("e").dtype == np.uint64
+tell(saved.ids, "w")
+print(*saved.tables, sep="\\n")
+with paddlert.Client(paddlert.Job(worker=0), saved.tables) as c:          # they are tables of a job
+    c.load("saved")
+    assert c.pull("e", [4]).tolist() == [[0, 0]]
+for m, n in ((now, 3), (saved, 4)):
+    a = m.arrays()
+    assert set(a) == {"w", "e.ids", "e.rows", "none.ids", "none.rows"} and a["w"].tolist() == [1, 2, 3]
+    assert a["e.rows"].shape == (n, 2) and np.array_equal(a["e.rows"], m.sparse("e", a["e.ids"])) and a["none.rows"].shape == (0, 4)
+    m.export(pathlib.Path("x.npz"))
+    with np.load("x.npz") as read:
+        assert set(read) == set(a) and all(np.array_equal(read[k], a[k]) for k in a)
+tell(saved.export, "x.txt")
+sys.modules["safetensors.numpy"] = None
+tell(saved.export, "x.safetensors")
+def save_file(arrays, file):                                               # as the package's
+    pathlib.Path(file).write_bytes(pickle.dumps(arrays))
+sys.modules["safetensors.numpy"] = types.SimpleNamespace(save_file=save_file)
+sys.modules["safetensors"] = types.ModuleType("safetensors")
+saved.export("x.safetensors")
+assert set(pickle.loads(pathlib.Path("x.safetensors").read_bytes())) == set(saved.arrays())
+print(sorted(f for f in os.listdir() if f[0] == "x"))
+"""), seconds=120)
+    assert out.splitlines() == [
+        "ValueError table 'w' is dense", "paddlert.Dense('w', 3, optimizer='sgd:lr=0.01', schedule='constant', wire='f32')",
+        "paddlert.Sparse('e', 2, optimizer='sgd:lr=1', init='constant:value=1', schedule='constant', storage='f32', wire='f32', seed=7)",
+        "paddlert.Sparse('none', 4, optimizer='sgd:lr=0.01', init='uniform:min=-0.01,max=0.01', schedule='constant', storage='f32', wire='f32')",
+        'ValueError the file is "x.txt", expected a name that ends in .npz or .safetensors',
+        "InvalidError x.safetensors needs the package safetensors, which is not installed: pip install safetensors, or export to a file .npz of NumPy",
+        "['x.npz', 'x.safetensors']"], out
+
+
+def test_rows_become_a_matrix(python):
+    """Of ids from 0 to the largest one, those without a row as they read."""
+    out, = finish(python("""
+from paddlert._training import Rows
+rows = Rows(paddlert.Sparse("e", 2, "sgd:lr=1", "constant:value=1"), padding=1)
+with paddlert.Client(paddlert.Job(worker=0), [rows.table]) as c:
+    rows.attach(c)
+    print(rows.matrix(None).tolist())
+    rows.push(np.array([1, 3], np.uint64), np.ones((2, 2), np.float32))
+    c.flush()
+    print(rows.matrix(None).tolist(), rows.matrix(5).shape)
+    c.push("e", [2**63], [[1, 1]])
+    c.flush()
+    try:
+        rows.matrix(None)
+    except paddlert.InvalidError as e:
+        print(e)
+"""))
+    assert out.splitlines() == ["[[1.0, 1.0]]", "[[1.0, 1.0], [0.0, 0.0], [1.0, 1.0], [0.0, 0.0]] (5, 2)",
+                                f"table 'e' would be a matrix of {2**63 + 1} rows of 2, expected 1 to 134217728: paddlert.Model has the rows by id"], out

@@ -50,6 +50,16 @@ def test_models_are_copied_and_wrong_arguments_named(python, framework):
     assert lines[-2] == f"model is {{}}, expected a {module}" and lines[-1].startswith("option 'optimizer' is <class '"), out
 
 
+def test_a_pytorch_model_becomes_files_and_torchs_own(python):
+    out, = finish(python("", PROGRAMS / "exported.py", interpreter=os.environ["TORCH_PYTHON"]), seconds=SECONDS)
+    lines = out.splitlines()[-10:]
+    assert [line.startswith("UnsupportedError the rows of 'rows' come from servers, by Python, which torch.jit") for line in lines[:2]] == [True] * 2, out
+    assert lines[2:4] == [f"InvalidError table 'rows' would be a matrix of {n} rows of 2, expected 1 to 134217728: paddlert.Model has the rows by id"
+                          for n in (1 << 30, 0)], out
+    assert "expected a name that ends in .npz or .safetensors" in lines[4] and "needs the package safetensors, which is not installed" in lines[5], out
+    assert lines[6].startswith("InvalidError table 'rows' has no servers yet") and lines[7].startswith("paddlert.Dense('dense', 5, "), out
+
+
 @pytest.mark.parametrize("waits", ["forward", "backward"])
 def test_ctrl_c_ends_a_pull_and_a_push(python, framework, waits):
     """The server stands still: in the framework's own forward and backward, too, the wait ends."""

@@ -854,7 +854,26 @@ static void modes_say_which_rows_are_saved(void **state) {
 
 /* ---- models that follow ---- */
 
+/* Each row's id once, as many as the servers have. */
+static void check_ids(const struct rt_model *m, struct rt_client *c, uint32_t table) {
+    struct rt_table_stat stat;
+    uint64_t ids[IDS];
+    bool seen[IDS] = {false};
+    OK(rt_flush(c, &err));
+    OK(rt_stat(c, table, &stat, &err));
+    size_t n = rt_model_ids(m, table, ids, IDS);
+    assert_int_equal(stat.rows, n);
+    for (size_t i = 0; i < n; i++) {
+        assert_true(ids[i] < IDS && !seen[ids[i]]);
+        seen[ids[i]] = true;
+    }
+    assert_int_equal(n, rt_model_ids(m, table, NULL, 0));
+}
+
 static void check_model(const struct rt_model *m, struct rt_client *c) {
+    assert_int_equal(3, rt_model_tables(m));
+    check_ids(m, c, 1);
+    check_ids(m, c, 2);
     CO_AUTOFREE struct values *want = read_all(c);
     CO_AUTOFREE float *rows = co_xcalloc((size_t)IDS * DIM, sizeof(float));
     CO_AUTOFREE uint64_t *ids = co_xcalloc(IDS, sizeof(*ids));

@@ -149,6 +149,34 @@ static bool read_row(const struct psc_layers *l, uint64_t id, float *ret) {
     return false;
 }
 
+/* Whether a layer above the one at `place` sets or erases the id. */
+static bool covered(const struct psc_layers *l, uint32_t place, uint64_t id) {
+    uint32_t above = 0;
+    while (above < place && !knows(l->at[above], id)) {
+        above++;
+    }
+    return above < place;
+}
+
+size_t psc_layers_ids(const struct psc_layers *l, uint64_t *ret_ids, size_t n) {
+    size_t found = 0;
+    for (uint32_t i = 0; i < l->n; i++) {
+        const struct table_store *rows = l->at[i]->rows;
+        uint32_t slot = table_store_next(rows, 0);
+        for (; slot != TABLE_SLOT_NONE; slot = table_store_next(rows, slot + 1)) {
+            uint64_t id = table_store_id(rows, slot);
+            if (covered(l, i, id)) {
+                continue;
+            }
+            if (found < n) {
+                ret_ids[found] = id;
+            }
+            found++;
+        }
+    }
+    return found;
+}
+
 void psc_layers_read(const struct psc_layers *l, const struct optim_initializer *initializer,
     const uint64_t *ids, size_t n, size_t dim, float *ret_rows) {
     bool one = l->n == 1; /* the usual case: search groups, so that cache misses overlap */

@@ -33,6 +33,9 @@ CO_MUST_CHECK int psc_layer_set(
     struct psc_layer *l, uint64_t id, const void *values, struct co_err *err);
 CO_MUST_CHECK int psc_layer_erase(struct psc_layer *l, uint64_t id, struct co_err *err);
 
+/* The ids of all rows, each once: n of them at most, and how many there are. */
+size_t psc_layers_ids(const struct psc_layers *l, uint64_t *ret_ids, size_t n);
+
 /* Makes a list: a new layer above those of `old`.  old may be empty, and stays as it is. */
 CO_MUST_CHECK int psc_layers_push(const struct psc_layers *old, struct psc_layer *layer_own,
     struct psc_layers *ret, struct co_err *err);

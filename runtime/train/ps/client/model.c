@@ -166,3 +166,14 @@ void rt_model_sparse(
     psc_layers_read(&v->views[table].layers, &t->initializer, ids, n, t->spec.dim, ret_rows);
     psc_version_drop(v);
 }
+
+size_t rt_model_ids(const struct rt_model *m, uint32_t table, uint64_t *ret_ids, size_t n) {
+    struct psc_version *v = version_hold(m);
+    size_t found = psc_layers_ids(&v->views[table].layers, ret_ids, n);
+    psc_version_drop(v);
+    return found;
+}
+
+uint32_t rt_model_tables(const struct rt_model *m) {
+    return m->n;
+}
