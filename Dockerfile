@@ -66,9 +66,10 @@ RUN /image/compiler "$TARGETARCH" libuv1-dev libjansson-dev libyaml-dev libmicro
       protobuf-c-compiler:native
 COPY . /src
 ARG VERSION=unknown
-RUN /image/make "$TARGETARCH" paddlerun paddle-pserver logistic logistic-data wide_and_deep deepfm ctr_dnn word2vec recommendation resnet50 \
+RUN /image/make "$TARGETARCH" paddlerun paddle-check paddle-pserver logistic logistic-data wide_and_deep deepfm ctr_dnn word2vec recommendation resnet50 \
     && /image/root "$TARGETARCH" /root/runtime /out/bin/paddlerun:/usr/local/bin/paddlerun \
          /out/bin/paddle-pserver:/usr/local/bin/paddle-pserver \
+         /out/bin/paddle-check:/usr/local/bin/paddle-check \
          /out/bin/logistic:/usr/local/bin/logistic \
          /out/bin/logistic-data:/usr/local/bin/logistic-data \
          /out/bin/wide_and_deep:/usr/local/bin/wide_and_deep \

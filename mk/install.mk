@@ -36,7 +36,7 @@ wheel: $(BUILD)/lib/libpaddlert.so.1 $(STATIC) $(STATIC_D)
 ## install: programs, library, header, manual pages and completion below PREFIX (/usr/local)
 TO = $(DESTDIR)$(PREFIX)
 install: all
-	install -D -m 755 -t $(TO)/bin $(addprefix $(BUILD)/bin/,paddle-operator paddlerun paddle-pserver)
+	install -D -m 755 -t $(TO)/bin $(addprefix $(BUILD)/bin/,paddle-operator paddlerun paddle-check paddle-pserver)
 	ln -sf paddlerun $(TO)/bin/fleetrun
 	install -D -m 644 -t $(TO)/lib $(BUILD)/lib/libpaddlert.a $(BUILD)/lib/libpaddlert.so.1
 	ln -sf libpaddlert.so.1 $(TO)/lib/libpaddlert.so

@@ -30,12 +30,13 @@ COPIES := $(addprefix runtime/train/,table ps/shard ps/client coll dp data)
 $(foreach u,$(LOOPS),$(eval cflags_$(u) := -O3 -fno-math-errno))
 $(foreach u,$(COPIES),$(eval cflags_$(u) := -O3))
 
-PROGRAMS := paddle-operator paddlerun paddle-pserver crdgen \
+PROGRAMS := paddle-operator paddlerun paddle-check paddle-pserver crdgen \
     logistic logistic-data wide_and_deep deepfm ctr_dnn word2vec recommendation resnet50 \
     bench-load bench-observer meet bench-coll bench-dp bench-resnet tune-coll bench-gpu bench-table bench-cold \
     bench-checkpoint bench-ps bench-trainers bench-alone bench-return
 main_paddle-operator             := operator/cmd/main.c
 main_paddlerun                   := runtime/launch/cmd/main.c
+main_paddle-check                := runtime/selfcheck/main.c
 main_paddle-pserver              := runtime/legacy/pserver/main.c
 main_logistic                    := examples/logistic/train.c
 main_logistic-data               := examples/logistic/data.c

@@ -38,10 +38,12 @@ $(BUILD)/gen/%.pb-c.c: %.proto
 	@echo "  PROTO $<"
 	@protoc-c --c_out=$(BUILD)/gen $<
 
-version_common_version.c := -DCO_VERSION='"$(VERSION)"'
-# Written when make starts, and only when the version is another one.
-ifneq ($(shell cat $(BUILD)/gen/version 2>/dev/null),$(VERSION))
-$(shell mkdir -p $(BUILD)/gen && echo "$(VERSION)" >$(BUILD)/gen/version)
+# Without paths: a release is the same bytes wherever it is built.
+BUILT_WITH := $(subst ",,$(filter-out -W% -I% -f%-prefix-map%,$(CFLAGS_ALL)))
+version_common_version.c := -DCO_VERSION='"$(VERSION)"' -DCO_BUILD_FLAGS='"$(BUILT_WITH)"'
+# Written when make starts, and only when the version or the flags are others.
+ifneq ($(shell cat $(BUILD)/gen/version 2>/dev/null),$(VERSION) $(BUILT_WITH))
+$(shell mkdir -p $(BUILD)/gen && echo '$(VERSION) $(BUILT_WITH)' >$(BUILD)/gen/version)
 endif
 $(BUILD)/obj/common/version.o: $(BUILD)/gen/version
 

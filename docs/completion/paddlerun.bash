@@ -6,7 +6,7 @@ _paddlerun_table() {
     flags='' switches='' commands='' values=''
     case $1 in
     '')
-        flags='--help' switches='--help' commands='launch torchrun exec local info ckpt top cluster_train pserver train mpi docs version help'
+        flags='--help' switches='--help' commands='launch torchrun exec local info check ckpt top cluster_train pserver train mpi docs version help'
         ;;
     'launch' | fleetrun)
         flags='--help --auto_cluster_config --backend --compat --cpu_affinity --devices --gpus --npus --xpus --selected_gpus --selected_xpus --dry_run --dry-run --elastic_level --elastic_server --elastic_timeout --gloo_port --heter_devices --heter_worker_num --heter_workers --host --node_ip --http_port --ips --cluster_node_ips --job_id --join_timeout --legacy --log_dir --log_level --log_max_size --log_overwrite --master --max_restart --nnodes --np --nproc_per_node --rank --require_token --run_mode --server_num --servers --silent_timeout --sort_ip --start_port --started_port --stop_timeout --termination_log --trainer_num --trainers --with_gloo --worker_num --workers' switches='--help --dry_run --dry-run --require_token' commands=''
@@ -32,6 +32,9 @@ _paddlerun_table() {
         ;;
     'info')
         flags='--help --timeout --collectives' switches='--help --collectives' commands=''
+        ;;
+    'check')
+        flags='--help --dir --timeout --json' switches='--help --json' commands=''
         ;;
     'ckpt')
         flags='--help' switches='--help' commands='ls show verify diff export merge'
@@ -73,7 +76,7 @@ _paddlerun_table() {
         flags='--help' switches='--help' commands=''
         ;;
     'version')
-        flags='--help' switches='--help' commands=''
+        flags='--help --v' switches='--help --v' commands=''
         ;;
     'help')
         flags='--help' switches='--help' commands=''

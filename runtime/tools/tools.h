@@ -7,6 +7,8 @@
 int tool_ckpt(int argc, char **argv);
 /* The i-th command of ckpt, and its help text; NULL: there are no more. */
 const char *tool_ckpt_command(size_t i, const char **ret_help);
+int tool_check(int argc, char **argv);
+int tool_version(int argc, char **argv);
 int tool_info(int argc, char **argv);
 int tool_top(int argc, char **argv);
 /* Prints the table of `paddlerun top` once for n servers and trainers; returns an exit code. */

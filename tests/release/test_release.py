@@ -74,7 +74,7 @@ def test_an_image_says_what_it_is(releases, name, arch):
 @pytest.mark.parametrize("arch", ARCHES)
 def test_every_program_and_image_says_what_it_is_made_of(releases, arch):
     documents = {p.name.removesuffix(f"-{arch}.spdx.json"): json.loads(p.read_text()) for p in (releases[0] / "sbom").glob(f"*-{arch}.spdx.json")}
-    programs = {"paddle-operator", "paddle-gate", "paddlerun-static", "paddlerun", "paddle-pserver", "logistic", "logistic-data",
+    programs = {"paddle-operator", "paddle-gate", "paddlerun-static", "paddlerun", "paddle-check", "paddle-pserver", "logistic", "logistic-data",
                 "wide_and_deep", "deepfm", "ctr_dnn", "word2vec", "recommendation", "resnet50"}
     assert set(documents) == programs | {f"image-{i}" for i in IMAGES}
     for name, d in documents.items():

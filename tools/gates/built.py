@@ -94,7 +94,7 @@ def shipped(tree):
     rocks = re.search(r"^\s*librocksdb\S* .* (/\S+)$", cache, re.M)
     rocks = rocks[1] if rocks else ""
     examples = sorted({f.split("/")[1] for f in tree.files if f.startswith("examples/") and f.count("/") > 1})
-    training = [f"{b}/bin/paddle-pserver", f"{b}/lib/libpaddlert.so.1", rocks, *(f"{b}/bin/{e}" for e in examples)]
+    training = [f"{b}/bin/paddle-check", f"{b}/bin/paddle-pserver", f"{b}/lib/libpaddlert.so.1", rocks, *(f"{b}/bin/{e}" for e in examples)]
     for kind, file in [("paddle-operator", f"{b}/bin/paddle-operator"), ("paddlerun", f"{b}/bin/paddlerun"),
                        *(("training", f) for f in training)]:
         if file == rocks:

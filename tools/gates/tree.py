@@ -9,7 +9,7 @@ import subprocess
 # Of make: a make that started us has a job server of its own.
 MAKE = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")
 # What the Makefile gives every file, as far as analysers care.
-FLAGS = ["-std=gnu17", "-pthread", "-D_GNU_SOURCE", "-I.", '-DCO_VERSION="x"']
+FLAGS = ["-std=gnu17", "-pthread", "-D_GNU_SOURCE", "-I.", '-DCO_VERSION="x"', '-DCO_BUILD_FLAGS="x"']
 
 
 class Tree:

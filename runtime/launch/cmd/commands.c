@@ -6,17 +6,9 @@
 
 #include "common/mem.h"
 #include "common/near.h"
-#include "common/version.h"
 #include "runtime/launch/cmd/cmd.h"
 #include "runtime/legacy/cluster/legacy_commands.h"
 #include "runtime/tools/tools.h"
-
-static int cmd_version(int argc, char **argv) {
-    (void)argc;
-    (void)argv;
-    (void)printf("paddlerun %s\n", co_version);
-    return 0;
-}
 
 static int cmd_help(int argc, char **argv);
 
@@ -32,6 +24,8 @@ const struct cmd_command cmd_commands[CMD_COMMAND_COUNT] = {
         "what this process's environment says: role, peers, which of them are reachable; "
         "with an address: the state of that server or trainer",
         tool_info, .says = true},
+    {"check", NULL, "try in seconds whether this machine, or this container, can train", tool_check,
+        .says = true},
     {"ckpt", NULL, "inspect checkpoints: ls, show, verify, diff, export, merge", tool_ckpt},
     {"top", NULL, "a live table of servers and trainers, from their metrics", tool_top,
         .says = true},
@@ -43,7 +37,7 @@ const struct cmd_command cmd_commands[CMD_COMMAND_COUNT] = {
     {"mpi", "k8s", "a node of a job that mpirun, srun or plain Kubernetes started", cluster_cmd_mpi,
         .says = true},
     {"docs", NULL, "print a reference page", cmd_docs},
-    {"version", NULL, "print the version", cmd_version},
+    {"version", NULL, "print the version; -v: and how it was built", tool_version, .says = true},
     {"help", NULL, "print this; COMMAND --help lists a command's flags", cmd_help},
 };
 

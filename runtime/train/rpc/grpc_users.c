@@ -19,6 +19,10 @@ static void in_child(struct co_fork *f) {
     atomic_store(&users.inherited, true);
 }
 
+const char *rpc_grpc_version(void) {
+    return grpc_version_string();
+}
+
 int rpc_grpc_use(struct co_err *err) {
     if (atomic_load(&users.inherited)) {
         return co_err_set(err, CO_UNSUPPORTED,

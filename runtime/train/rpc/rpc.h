@@ -21,6 +21,9 @@
 struct rpc;
 struct rpc_stream;
 
+/* Of the core of gRPC that is linked: "29.0.0", which gRPC 1.51 has.  Any thread. */
+const char *rpc_grpc_version(void);
+
 struct rpc_ops {
     /* A peer has connected; NULL for rpcs that only dial. */
     void (*on_open)(void *arg, struct rpc_stream *s);

@@ -195,12 +195,19 @@ static int open_db(struct table_rocks *d, struct co_err *err) {
     return why ? fail(d, CO_INVALID, "cold rows in", why, err) : 0;
 }
 
-static int load(struct calls *ret, struct co_err *err) {
-    int rc = -1;
-    for (size_t i = 0; i < CO_ARRAY_LEN(libraries) && rc < 0; i++) {
-        rc = co_library_open(NULL, libraries[i], symbols, CO_ARRAY_LEN(symbols), ret, err);
+static int load(struct calls *ret, const char **ret_file, struct co_err *err) {
+    for (size_t i = 0; i < CO_ARRAY_LEN(libraries); i++) {
+        if (co_library_open(NULL, libraries[i], symbols, CO_ARRAY_LEN(symbols), ret, err) == 0) {
+            *ret_file = libraries[i];
+            return 0;
+        }
     }
-    return rc < 0 ? co_err_wrap(err, "cold rows need RocksDB (Debian: librocksdb7.8)") : 0;
+    return co_err_wrap(err, "cold rows need RocksDB (Debian: librocksdb7.8)");
+}
+
+int table_rocks_find(const char **ret_file, struct co_err *err) {
+    struct calls calls;
+    return load(&calls, ret_file, err);
 }
 
 static int take_memory(struct table_rocks *d, struct co_err *err) {
@@ -222,7 +229,8 @@ int table_rocks_open(const char *dir, const char *name, struct table_budget *bud
     CO_CLEANUP(table_rocks_closep) struct table_rocks *d = co_xcalloc(1, sizeof(*d));
     d->dir = co_xasprintf("%s/%s", dir, name);
     d->budget = budget;
-    CO_TRY(load(&d->call, err));
+    const char *file;
+    CO_TRY(load(&d->call, &file, err));
     CO_TRY(take_memory(d, err));
     CO_TRY(make_dir(dir, err));
     CO_TRY(make_dir(d->dir, err));

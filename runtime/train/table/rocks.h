@@ -26,6 +26,8 @@ struct table_rocks;
  * the disk. */
 CO_MUST_CHECK int table_rocks_open(const char *dir, const char *name, struct table_budget *budget,
     struct table_rocks **ret, struct co_err *err);
+/* The library's file, where it is installed and has what is needed; static.  CO_UNSUPPORTED. */
+CO_MUST_CHECK int table_rocks_find(const char **ret_file, struct co_err *err);
 void table_rocks_close(struct table_rocks *d); /* NULL allowed; removes <dir>/<name> */
 
 const char *table_rocks_dir(const struct table_rocks *d);

@@ -1,0 +1,79 @@
+"""paddlerun check and version -v: whether a machine can train, and how the programs were built."""
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from rig import BIN, wait_for
+
+NAMES = ["clock", "memory", "disk", "names", "servers", "reduce-shm", "reduce-tcp"]
+TRAINER = {"TRAINING_ROLE": "TRAINER", "PADDLE_TRAINERS_NUM": "1", "PADDLE_TRAINER_ID": "0"}
+
+
+def check(*flags, program=BIN / "paddlerun", cwd=None, **env):
+    """(exit code, check -> (result, text)); each check has minutes, as the machine may have other work."""
+    r = subprocess.run([program, "check", "--json", "--timeout=300s", *flags], cwd=cwd, env={**os.environ, **env}, capture_output=True, text=True,
+                       timeout=900)
+    said = json.loads(r.stdout)
+    assert said["ok"] == (r.returncode == 0) and [c["check"] for c in said["checks"]] == NAMES, r.stdout + r.stderr
+    return r.returncode, {c["check"]: (c["result"], c["text"]) for c in said["checks"]}
+
+
+def alive(pid):
+    try:
+        return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.mark.deadline(600)
+def test_a_machine_that_can_train(tmp_path):
+    """Inside a job's pod too: its servers are not asked, its directories not written to, its ports not taken."""
+    code, found = check(cwd=tmp_path, **TRAINER, PADDLE_PSERVERS_IP_PORT_LIST="127.0.0.1:9,localhost:9", PADDLE_JOB_TOKEN="secret", PADDLE_JOB_ENCRYPT="1",
+                        PADDLE_PS_STRATEGY="/nowhere")
+    assert code == 0 and [r for r, _ in found.values()] == ["ok"] * 7, found
+    assert found["names"][1] == "1 names resolved, 1 endpoints are addresses"
+    assert found["disk"][1].startswith(f"{tmp_path}: 8 MiB written") and os.listdir(tmp_path) == []
+
+
+@pytest.mark.deadline(600)
+def test_each_failure_is_one_line_and_the_rest_is_checked(tmp_path):
+    code, found = check("--dir=/proc", **TRAINER, PADDLE_PSERVERS_IP_PORT_LIST="no-such-host.invalid:1")
+    assert code == 1 and [n for n, (r, _) in found.items() if r == "failed"] == ["disk", "names"], found
+    assert found["disk"][1].startswith('cannot create "/proc/') and found["names"][1].startswith("no-such-host.invalid: "), found
+    code, found = check(f"--dir={tmp_path}/nowhere", **TRAINER | {"PADDLE_TRAINER_ID": "7"}, PADDLE_PSERVERS_IP_PORT_LIST="127.0.0.1:9")
+    assert code == 1 and found["disk"][1] == f"{tmp_path}/nowhere: No such file or directory" and "PADDLE_TRAINER_ID" in found["names"][1], found
+
+
+def test_where_only_the_launcher_is_the_rest_is_skipped(tmp_path):
+    shutil.copy(BIN / "paddlerun", tmp_path)
+    code, found = check(program=tmp_path / "paddlerun", cwd=tmp_path)
+    assert code == 0 and [n for n, (r, _) in found.items() if r == "skipped"] == ["names", "servers", "reduce-shm", "reduce-tcp"], found
+    assert "only the launcher is installed here" in found["servers"][1]
+
+
+def test_what_does_not_end_is_ended(tmp_path):
+    """A helper whose processes hang, and a line a check for people."""
+    shutil.copy(BIN / "paddlerun", tmp_path)
+    helper = tmp_path / "paddle-check"
+    helper.write_text(f'#!/bin/sh\nsleep 1000 & echo $! >>{tmp_path}/pids; echo "error: no sums" >&2; [ "$1" = shm ] && {{ kill $!; exit 1; }}; wait\n')
+    helper.chmod(0o755)
+    r = subprocess.run([tmp_path / "paddlerun", "check", "--timeout=3s"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    lines = {line.split()[0]: line for line in r.stdout.splitlines()}
+    assert r.returncode == 1 and list(lines) == NAMES, r.stdout
+    assert lines["servers"].endswith("not done in 3 s (--timeout)") and lines["reduce-tcp"].endswith("not done in 3 s (--timeout)"), r.stdout
+    assert " failed " in lines["reduce-shm"] and lines["reduce-shm"].endswith("error: no sums"), r.stdout
+    pids = (tmp_path / "pids").read_text().split()
+    wait_for(lambda: not any(alive(pid) for pid in pids), why=lambda: [pid for pid in pids if alive(pid)])
+
+
+def test_version_says_how_it_was_built():
+    said = subprocess.run([BIN / "paddlerun", "version", "-v"], check=True, capture_output=True, text=True, timeout=120).stdout
+    short = subprocess.run([BIN / "paddlerun", "--version"], check=True, capture_output=True, text=True, timeout=120).stdout
+    assert said.startswith(short) and re.fullmatch(r"paddlerun \S+\n", short)
+    rows = dict(re.findall(r"^(\w+(?: \w+)?)  +(.*)$", said, re.M))
+    assert {"compiler", "flags", "loops", "gRPC core", "RocksDB", "oneDNN", "NCCL", "GPUs"} <= set(rows), said
+    assert "-std=gnu17" in rows["flags"] and re.fullmatch(r"[\d.]+", rows["oneDNN"]) and "/" not in rows["flags"], said
