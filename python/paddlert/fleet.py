@@ -28,6 +28,7 @@ import json
 import os
 import pathlib
 import tempfile
+import types
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -40,9 +41,9 @@ from .ps import Client, Path
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["DistributedStrategy", "PaddleCloudRoleMaker", "Role", "UserDefinedRoleMaker", "barrier_worker",
+__all__ = ["DistributedStrategy", "PaddleCloudRoleMaker", "Role", "StrategyFactory", "UserDefinedRoleMaker", "barrier_worker",
            "distributed_optimizer", "init", "init_server", "init_worker", "is_first_worker", "is_server", "is_worker",
-           "node_num", "nranks", "rank", "run_server", "save_persistables", "server_endpoints", "server_index",
+           "node_num", "nranks", "rank", "role_maker", "run_server", "save_persistables", "server_endpoints", "server_index",
            "server_num", "stop_worker", "worker_endpoints", "worker_index", "worker_num", "world_size"]
 
 
@@ -122,22 +123,60 @@ class UserDefinedRoleMaker(PaddleCloudRoleMaker):
         return Job(**self._arguments)
 
 
+# Paddle 1.x has these in a module of their own.
+role_maker = types.SimpleNamespace(PaddleCloudRoleMaker=PaddleCloudRoleMaker, UserDefinedRoleMaker=UserDefinedRoleMaker, Role=Role)
+
+
 class DistributedStrategy:
     """a_sync: False is sync; True async, or geo with k_steps above 0.  a_sync_configs: by fleet's names (docs/modes.md); the
-    runtime says which keys there are."""
+    runtime says which keys there are.  staleness: this runtime's, of async and geo; 0: no bound."""
 
     def __init__(self) -> None:
         self.a_sync = True
         self.a_sync_configs: dict[str, Any] = {}
+        self.staleness = 0
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name not in ("a_sync", "a_sync_configs"):
-            raise UnsupportedError(f"strategy.{name} does nothing here, expected a_sync or a_sync_configs; clipping and decay are in a table's rule")
+        if name not in ("a_sync", "a_sync_configs", "staleness"):
+            raise UnsupportedError(f"strategy.{name} does nothing here, expected a_sync, a_sync_configs or staleness; "
+                                   "clipping and decay are in a table's rule")
         super().__setattr__(name, value)
 
     def text(self) -> str:
         """As the file that PADDLE_PS_STRATEGY names."""
-        return f"a_sync: {json.dumps(self.a_sync)}\na_sync_configs: {json.dumps(self.a_sync_configs)}\n"
+        bound = f"staleness: {json.dumps(self.staleness)}\n" if self.staleness else ""
+        return f"a_sync: {json.dumps(self.a_sync)}\na_sync_configs: {json.dumps(self.a_sync_configs)}\n{bound}"
+
+
+class StrategyFactory:
+    """Paddle 1.8's ways to name a mode; each makes what DistributedStrategy has now."""
+
+    @staticmethod
+    def _make(a_sync: bool, **configs: Any) -> DistributedStrategy:
+        strategy = DistributedStrategy()
+        strategy.a_sync, strategy.a_sync_configs = a_sync, configs
+        return strategy
+
+    @classmethod
+    def create_sync_strategy(cls) -> DistributedStrategy:
+        return cls._make(False)
+
+    @classmethod
+    def create_async_strategy(cls) -> DistributedStrategy:
+        return cls._make(True)
+
+    @classmethod
+    def create_half_async_strategy(cls) -> DistributedStrategy:
+        """Async, in which each worker is at most one step ahead of the slowest (docs/modes.md)."""
+        strategy = cls._make(True)
+        strategy.staleness = 1
+        return strategy
+
+    @classmethod
+    def create_geo_strategy(cls, update_frequency: int = 100) -> DistributedStrategy:
+        if whole_number("update_frequency", update_frequency) < 1:
+            raise InvalidError(f"update_frequency is {update_frequency}, expected at least 1")
+        return cls._make(True, k_steps=update_frequency)
 
 
 class _State:

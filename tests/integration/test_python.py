@@ -1131,6 +1131,30 @@ else:
     assert out == [f"served 0 127.0.0.1:{port}\n", "geo 0 2 1 10.0.0.1:1,10.0.0.1:2 1\nTrue True\n", "geo 1 2 1 10.0.0.1:1,10.0.0.1:2 1\n"]
 
 
+def test_fleet_has_the_names_of_paddle_1(python):
+    """role_maker and StrategyFactory; the runtime takes each text that a strategy becomes, and the bound of half async."""
+    out, = finish(python(f"""{NUMPY}
+from paddlert import fleet
+from paddlert.fleet import StrategyFactory, role_maker
+for strategy in (StrategyFactory.create_sync_strategy(), StrategyFactory.create_async_strategy(), StrategyFactory.create_half_async_strategy(),
+                 StrategyFactory.create_geo_strategy(update_frequency=7)):
+    fleet.init(role_maker.PaddleCloudRoleMaker())
+    optimizer = fleet.distributed_optimizer(Dense(Model(), "sgd:lr=1"), strategy)
+    fleet.init_worker()
+    print(optimizer.client.mode, strategy.text().split())
+    fleet.stop_worker()
+print(role_maker.Role.SERVER == fleet.Role.SERVER, role_maker.UserDefinedRoleMaker is fleet.UserDefinedRoleMaker)
+try:
+    StrategyFactory.create_geo_strategy(0)
+except paddlert.InvalidError as e:
+    print(e)
+"""))
+    assert out.splitlines() == [
+        "sync ['a_sync:', 'false', 'a_sync_configs:', '{}']", "async ['a_sync:', 'true', 'a_sync_configs:', '{}']",
+        "async ['a_sync:', 'true', 'a_sync_configs:', '{}', 'staleness:', '1']", "geo ['a_sync:', 'true', 'a_sync_configs:', '{\"k_steps\":', '7}']",
+        "True True", "update_frequency is 0, expected at least 1"], out
+
+
 def test_unsupported_options_of_fleet_are_refused(python):
     out, = finish(python(f"""{NUMPY}
 from paddlert import fleet
