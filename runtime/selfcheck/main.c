@@ -43,7 +43,7 @@ struct part {
 typedef int (*part_fn)(const struct part *p, struct co_err *err);
 
 static int check_failed(const char *who, uint32_t index, const struct co_err *err) {
-    (void)fprintf(stderr, "error: %s %u: %s\n", who, index, co_err_text(err));
+    (void)fprintf(stderr, "ERROR: %s %u: %s\n", who, index, co_err_text(err));
     return 1;
 }
 
