@@ -132,8 +132,8 @@ def test_a_signal_ends_a_wait_and_a_fork_is_refused(python, tmp_path):
 import os, threading
 from paddlert.data import Dataset
 d = Dataset("pipe", "slots", slots=1)
-print("waits", flush=True)
 try:
+    print("waits", flush=True)
     next(iter(d))
 except KeyboardInterrupt:
     print("ended", flush=True)
@@ -141,7 +141,7 @@ os._exit(0)
 """)
     assert p.stdout.readline() == "waits\n"
     writer = os.open(tmp_path / "pipe", os.O_RDWR)
-    time.sleep(0.1)
+    time.sleep(0.3)                      # mostly it waits by then
     p.send_signal(signal.SIGINT)
     assert finish(p) == ["ended\n"]
     os.close(writer)
