@@ -11,6 +11,8 @@
 
 #include <zlib.h>
 
+#include "common/filter.h"
+
 enum {
     RAW_SIZE = 64 << 10,
     HEAD = 6,             /* bytes that show the format */
@@ -56,7 +58,10 @@ struct source_window {
 
 struct co_source {
     char *path;
+    char *command; /* NULL: fd is the file's */
+    struct co_filter filter;
     int fd;
+    int stop; /* -1: nobody stops us */
     bool pipe, packed;
     bool between; /* gzip: at the end of a member; another may follow */
     bool begun;   /* gzip: something is unpacked, and no other format */
@@ -71,33 +76,53 @@ void co_source_close(struct co_source *s) {
     if (s->packed) {
         (void)inflateEnd(&s->z);
     }
-    co_closep(&s->fd);
+    if (s->command) {
+        co_filter_done(&s->filter); /* which has fd */
+    } else {
+        co_closep(&s->fd);
+    }
+    free(s->command);
     free(s->text.bytes);
     free(s->raw.bytes);
     free(s->path);
     free(s);
 }
 
+/* Waits until a pipe has something, or its end. */
+static int pipe_wait(const struct co_source *s, struct co_err *err) {
+    struct pollfd both[] = {
+        {.fd = s->fd, .events = POLLIN}, {.fd = s->stop, .events = POLLIN}}; /* below 0: none */
+    int ready;
+
+    do {
+        ready = poll(both, 2, PIPE_MS);
+    } while (ready < 0 && errno == EINTR);
+    if (ready < 0) {
+        return co_err_errno(err, errno, "\"%s\"", s->path);
+    }
+    if (ready == 0) {
+        return co_err_set(err, CO_TIMEOUT,
+            "\"%s\" is a pipe, and nobody has written to it for %d s", s->path, PIPE_MS / 1000);
+    }
+    return both[1].revents ? co_err_set(err, CO_CANCELED, "\"%s\" is read no longer", s->path) : 0;
+}
+
 /* Reads what is there, at least one byte unless the file ends. */
 static int bytes_read(
     struct co_source *s, void *ret, size_t room, size_t *ret_n, struct co_err *err) {
-    struct pollfd one = {.fd = s->fd, .events = POLLIN};
     ssize_t n;
 
     do {
-        int ready = s->pipe ? poll(&one, 1, PIPE_MS) : 1;
-        if (ready == 0) {
-            return co_err_set(err, CO_TIMEOUT,
-                "\"%s\" is a pipe, and nobody has written to it for %d s", s->path, PIPE_MS / 1000);
+        if (s->pipe) {
+            CO_TRY(pipe_wait(s, err));
         }
-        /* no deadline: a file, or a pipe that has something */
-        n = ready < 0 ? ready : read(s->fd, ret, room);
+        n = read(s->fd, ret, room); /* no deadline: a file, or a pipe that has something */
     } while (n < 0 && (errno == EINTR || errno == EAGAIN));
     if (n < 0) {
         return co_err_errno(err, errno, "\"%s\"", s->path);
     }
     *ret_n = (size_t)n;
-    return 0;
+    return n == 0 && s->filter.pid > 0 ? co_filter_end(&s->filter, s->command, s->path, err) : 0;
 }
 
 static size_t unread(const struct source_window *w) {
@@ -217,6 +242,13 @@ static int unpack(struct co_source *s, void *ret, size_t room, size_t *ret_n, st
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
+static int command_start(struct co_source *s, struct co_err *err) {
+    CO_TRY(co_filter_start(s->command, s->path, &s->filter, err));
+    s->fd = s->filter.out;
+    s->pipe = true;
+    return 0;
+}
+
 static int file_open(struct co_source *s, bool first, struct co_err *err) {
     struct stat st;
 
@@ -275,7 +307,7 @@ static int bytes_skip(struct co_source *s, uint64_t n, struct co_err *err) {
     uint64_t left = n;
     int rc = 0;
 
-    if (!s->packed && n > unread(&s->raw) && fstat(s->fd, &st) == 0) {
+    if (!s->packed && !s->pipe && n > unread(&s->raw) && fstat(s->fd, &st) == 0) {
         off_t here = lseek(s->fd, 0, SEEK_CUR) - (off_t)unread(&s->raw);
 
         if (here >= 0 && (uint64_t)(st.st_size - here) >= n &&
@@ -296,18 +328,28 @@ static int bytes_skip(struct co_source *s, uint64_t n, struct co_err *err) {
 
 int co_source_open(const char *path, uint64_t offset, bool first, struct co_source **ret_source,
     struct co_err *err) {
+    const struct co_source_options o = {.path = path, .offset = offset, .first = first, .stop = -1};
+
+    return co_source_open_with(&o, ret_source, err);
+}
+
+int co_source_open_with(
+    const struct co_source_options *o, struct co_source **ret_source, struct co_err *err) {
     CO_CLEANUP(co_source_closep) struct co_source *s = co_xcalloc(1, sizeof(*s));
 
-    s->path = co_xstrdup(path);
+    s->path = co_xstrdup(o->path);
+    s->command = o->command ? co_xstrdup(o->command) : NULL;
     s->raw.bytes = co_xmalloc(RAW_SIZE);
+    s->filter = CO_FILTER_NONE;
     s->fd = -1;
-    int rc = file_open(s, first, err);
-    rc = rc == 0 ? head_read(s, err) : rc;
-    rc = rc == 0 && offset > 0 ? bytes_skip(s, offset, err) : rc;
-    if (rc == 0) {
-        *ret_source = co_steal_ptr(s);
+    s->stop = o->stop;
+    CO_TRY(s->command ? command_start(s, err) : file_open(s, o->first, err));
+    CO_TRY(head_read(s, err));
+    if (o->offset > 0) {
+        CO_TRY(bytes_skip(s, o->offset, err));
     }
-    return rc;
+    *ret_source = co_steal_ptr(s);
+    return 0;
 }
 
 /* ---- how lines end -------------------------------------------------------------------------- */

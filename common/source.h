@@ -20,6 +20,17 @@ struct co_source;
  * wrong; CO_TIMEOUT: the pipe has no writer. */
 CO_MUST_CHECK int co_source_open(const char *path, uint64_t offset, bool first,
     struct co_source **ret_source, struct co_err *err);
+/* What a program may want beyond that. */
+struct co_source_options {
+    const char *path;
+    uint64_t offset;
+    bool first;
+    const char *command; /* its output is read (filter.h), at any time; NULL: the file itself */
+    int stop; /* a descriptor: once it is readable, waits end with CO_CANCELED; -1: none */
+};
+/* CO_UNAVAILABLE: the command has failed. */
+CO_MUST_CHECK int co_source_open_with(
+    const struct co_source_options *o, struct co_source **ret_source, struct co_err *err);
 void co_source_close(struct co_source *s); /* NULL allowed */
 CO_DEFINE_CLEANUP(struct co_source *, co_source_close)
 /* Reads up to room bytes; 0 at the end.  Errors as above. */

@@ -19,10 +19,11 @@
  * Values are IEEE 754 binary32, row-major; an id is any uint64.  Times are in milliseconds.  A
  * fallible function returns 0 or a negative enum co_code and describes the cause in *err
  * (common/err.h).  CO_INVALID: the environment or an argument must change (programs usually exit
- * with 2).  CO_TIMEOUT and CO_PEERLOST name the endpoint or the trainer.  Nothing here forks, exits
- * or installs signal handlers.  A child that a program forks (a data loader's) cannot use clients
- * and groups that its parent opened: each call is CO_INVALID, and closing them says no goodbye for
- * the parent.  Fork before the first rt_server_run.
+ * with 2).  CO_TIMEOUT and CO_PEERLOST name the endpoint or the trainer.  Nothing here exits or
+ * installs signal handlers, and nothing but pipe_command starts a process.  A child that a program
+ * forks (a data loader's) cannot use clients, groups and readers of samples that its parent opened:
+ * each call is CO_INVALID, and closing them says no goodbye for the parent.  Fork before the first
+ * rt_server_run.
  *
  * Compiled programs keep working with every later libpaddlert.so.1: functions (runtime/exports),
  * the numbers of enums, and structs with their fields and sizes stay.  A later option takes the
@@ -1297,7 +1298,11 @@ struct rt_data_options {
     uint32_t threads; /* that parse; 0: by the processors, up to 4 */
     uint32_t ahead;   /* batches that are read ahead; 0: 8 */
     uint64_t bad_max; /* the error comes with this many bad lines in a pass; 0: no number of them */
-    uint64_t spare[10];
+    /* A command of /bin/sh whose output is read in place of each file, which is its input and $1:
+     * "zstd -dc", "hadoop fs -cat \"$1\"".  Paths with ":/" in them need not be files here.  NULL,
+     * "": none.  CO_UNAVAILABLE: it did not end with 0. */
+    const char *pipe_command;
+    uint64_t spare[9];
 };
 
 struct rt_data; /* one thread at a time */

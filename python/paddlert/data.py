@@ -269,6 +269,7 @@ class Dataset:
         lines are.
     repeat: passes of one iteration; None: no end.
     prefetch: batches that are read ahead.  threads: that parse.
+    pipe_command: of a shell; its output is read in place of each file, which is its input and "$1".
     max_bad: with more bad lines in a pass, an error (Invalid); None: none.  Those of a pass are also a warning at its end.
     """
 
@@ -276,7 +277,7 @@ class Dataset:
                  slots: Any = None, columns: Sequence[str] | None = None, pad: int | None = None, fill: int = 0, ids: str = "hash",
                  vocabulary: int | None = None, scale: bool = True, shuffle: int = 0, seed: int = 0, rank: int | None = None,
                  world: int | None = None, job: Job | None = None, share: str = "files", repeat: int | None = 1, prefetch: int = 8,
-                 threads: int = 0, max_bad: int | None = None) -> None:
+                 threads: int = 0, max_bad: int | None = None, pipe_command: str | None = None) -> None:
         self.files = _paths(files)
         self._kind = chosen("format", format, FORMATS)
         self._columns = _named("columns", columns) if columns is not None else []
@@ -295,6 +296,7 @@ class Dataset:
                          "threads": number("threads", threads, ctypes.c_uint16), "ahead": number("prefetch", prefetch, ctypes.c_int32, 0)}
         self._flags = {"raw": not scale, "drop_last": bool(drop_last), "unlabelled": label is None}
         self._multislot = format == "multislot"
+        self._command = None if pipe_command is None else text("pipe_command", instance("pipe_command", pipe_command, str))
         self._epoch = 0
         self._start: dict[str, int] | None = None
         self._reader: _Reader | None = None
@@ -317,7 +319,7 @@ class Dataset:
         o = _abi.rt_data_options(
             paths=ctypes.addressof(paths), n_paths=len(self.files), format=self._kind, fields=ctypes.addressof(fields) if made else None,
             n_fields=len(made), columns=ctypes.addressof(columns) if named else None, n_columns=named, pad=self._pad, whole=self._whole,
-            passes=passes, bad_max=self._bad_max, **self._numbers, **self._flags)
+            passes=passes, bad_max=self._bad_max, pipe_command=self._command, **self._numbers, **self._flags)
         o.share.worker, o.share.workers, o.share.by = self.rank, self.world, self._share
         return o, [own, fields, paths, columns]
 

@@ -173,5 +173,5 @@ def test_the_page_as_it_stands(python, tmp_path):
     (tmp_path / "clicks.txt").write_text("click:1 user:17 tag:3 tag:9 price:0.5\nclick:x\nclick:0 user:4\n")
     program = "\n".join(re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), flags=re.M | re.S))
     out, = finish(python("import warnings; warnings.simplefilter('ignore')\n" + program + "print(step, len(batch), later.counts().samples)"))
-    assert out.splitlines() == ["1.0 [17] [3 9]", "0.0 [4] []", "2 1 1 skipped, first: clicks.txt:2: word 1 is \"click:x\", expected "
+    assert out.splitlines() == ["1.0 [17] [3 9]", "0.0 [4] []", "[[1, 2], [3]]", "2 1 1 skipped, first: clicks.txt:2: word 1 is \"click:x\", expected "
                                 "a number from -1e15 to 1e15, or nothing", "3 352 2400"]

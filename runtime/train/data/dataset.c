@@ -84,6 +84,7 @@ static int feed_open(struct rt_data *d, const struct rt_data_options *o, struct 
     struct da_feed_options options = {.paths = o->paths,
         .n_paths = o->n_paths,
         .share = o->share,
+        .command = o->pipe_command && o->pipe_command[0] != '\0' ? o->pipe_command : NULL,
         .passes = d->passes,
         .threads = o->threads > 0 ? o->threads : threads};
 

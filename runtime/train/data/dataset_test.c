@@ -554,6 +554,102 @@ static void a_wait_ends_and_is_repeated(void **state) {
     assert_int_equal(close(ends[0]), 0);
 }
 
+/* A command's output is read in place of a file: what it makes of one, or fetches. */
+static void output_of_a_command(void **state) {
+    static const struct {
+        const char *command, *path; /* NULL: the file */
+        int code;
+        const char *text; /* samples, or a part of the error */
+    } rows[] = {
+        {"tr xy n,", NULL, 0, "1 | | 11\n2 | | 12\n"},
+        {"sed s/x/n/ \"$1\" | tr y , | gzip", NULL, 0, "1 | | 11\n2 | | 12\n"},
+        {"echo n,id; echo 7,${1#s3://*/}", "s3://bucket/8", 0, "7 | | 8\n"},
+        {"cat; exit 3", "s3://bucket/8", CO_UNAVAILABLE,
+            "the command \"cat; exit 3\" for \"s3://bucket/8\" ended with exit code 3"},
+        {"echo n,id; kill -9 $$", NULL, CO_UNAVAILABLE, "ended with signal 9"},
+        {"cat", "/no/such", CO_NOTFOUND, "/no/such"},
+    };
+    struct fixture *f = *state;
+    char text[256];
+
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct rt_data_options o = {.format = RT_DATA_CSV,
+            WITH(number_fields),
+            .whole = true,
+            .paths = f->paths,
+            .n_paths = 1,
+            .pipe_command = rows[i].command};
+        CO_CLEANUP(rt_data_closep) struct rt_data *d = NULL;
+        struct co_err err = {0};
+
+        file_write(f, "lines", "xyid\n1y11\n2y12\n");
+        if (rows[i].path) {
+            (void)snprintf(f->path, sizeof(f->path), "%s", rows[i].path);
+        }
+        int rc = rt_data_open(&o, &d, &err);
+        if (rc < 0) {
+            assert_int_equal(rc, rows[i].code);
+        } else if (rows[i].code < 0) {
+            next_fails(d, rows[i].code, rows[i].text);
+        } else {
+            samples_text(d, text, sizeof(text));
+            assert_string_equal(text, rows[i].text);
+        }
+    }
+}
+
+/* Its lines are shared, and a position in them is found again. */
+static void output_of_a_command_has_shares_and_positions(void **state) {
+    struct fixture *f = *state;
+    uint64_t numbers[64];
+    struct co_err err = {0};
+
+    (void)snprintf(f->path, sizeof(f->path), "x:/y");
+    for (uint32_t w = 0; w < 2; w++) {
+        struct rt_data_options o = {.format = RT_DATA_CSV,
+            WITH(number_fields),
+            .whole = true,
+            .pad = 1,
+            .batch = 5,
+            .share = {.worker = w, .workers = 2},
+            .passes = 2,
+            .pipe_command = "echo n,id; seq 20 | sed 's/.*/&,&/'"};
+        CO_CLEANUP(rt_data_closep) struct rt_data *d = data_open(o, f);
+        struct rt_data_position positions[8];
+
+        assert_int_equal(numbers_read(d, numbers, positions), 20);
+        assert_int_equal(numbers[1], 3 + (w == 0)); /* the header is line 0 */
+        must(rt_data_seek(d, &positions[3], &err), &err);
+        assert_int_equal(numbers_read(d, numbers, NULL), 5);
+        assert_int_equal(numbers[4], 19 + (w == 0));
+    }
+}
+
+/* Whatever the reader waits for: a writer, or a command that does nothing. */
+static void closing_waits_for_nobody(void **state) {
+    struct fixture *f = *state;
+    struct rt_data_batch *b = NULL;
+    struct co_err err = {0};
+    int ends[2];
+
+    assert_int_equal(pipe(ends), 0);
+    for (int command = 0; command < 2; command++) {
+        struct rt_data_options o = {.format = RT_DATA_SLOTS,
+            WITH(number_fields),
+            .pipe_command = command ? "exec sleep 100000" : NULL};
+
+        if (command) {
+            (void)snprintf(f->path, sizeof(f->path), "x:/y");
+        } else {
+            (void)snprintf(f->path, sizeof(f->path), "/dev/fd/%d", ends[0]);
+        }
+        struct rt_data *d = data_open(o, f);
+        assert_int_equal(rt_data_next(d, 20, &b, &err), CO_TIMEOUT);
+        rt_data_close(d);
+    }
+    assert_int_equal(close(ends[0]) + close(ends[1]), 0);
+}
+
 static void a_forked_child_is_refused(void **state) {
     struct fixture *f = *state;
     int status = 0;
@@ -591,6 +687,9 @@ int main(void) {
         TEST(a_position_of_other_data_is_refused),
         TEST(the_last_batch_may_be_dropped),
         TEST(a_wait_ends_and_is_repeated),
+        TEST(output_of_a_command),
+        TEST(output_of_a_command_has_shares_and_positions),
+        TEST(closing_waits_for_nobody),
         TEST(a_forked_child_is_refused),
     };
 

@@ -7,8 +7,10 @@
  * parsed. */
 #include "runtime/train/data/feed.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/eventfd.h>
 
 #include "common/thread.h"
 #include "runtime/train/data/cutter.h"
@@ -32,6 +34,8 @@ struct da_feed {
     uint32_t n_parsers;
     /* The reader's: */
     struct rt_input *input;
+    char *command;
+    int stop;                   /* an eventfd: whatever the reader waits for ends */
     struct da_header **headers; /* [n_headers] owned: those that were found */
     size_t n_headers;
     const struct da_header *header; /* of the file `headed` - 1 */
@@ -55,6 +59,14 @@ static int named_header(struct da_feed *f, struct co_err *err) {
     return 0;
 }
 
+static int input_open(const struct da_feed *f, const char *const *paths, size_t n,
+    const struct rt_share *share, struct rt_input **ret_input, struct co_err *err) {
+    const struct help_input_options o = {
+        .paths = paths, .n_paths = n, .share = share, .command = f->command, .stop = f->stop};
+
+    return help_input_open(&o, ret_input, err);
+}
+
 int da_feed_open(const struct da_feed_options *o, const struct da_fields *fields,
     struct da_feed **ret_feed, struct co_err *err) {
     CO_CLEANUP(da_feed_closep) struct da_feed *f = co_xcalloc(1, sizeof(*f));
@@ -62,6 +74,7 @@ int da_feed_open(const struct da_feed_options *o, const struct da_fields *fields
     const struct rt_share *share = o->share.workers > 0 ? &o->share : &whole;
 
     f->fields = fields;
+    f->stop = -1;
     f->passes = o->passes;
     f->ahead = o->ahead;
     f->n_parsers = o->threads < THREADS_MAX ? o->threads : THREADS_MAX;
@@ -69,7 +82,12 @@ int da_feed_open(const struct da_feed_options *o, const struct da_fields *fields
     co_cond_init(&f->room);
     co_cond_init(&f->work);
     co_cond_init(&f->ready);
-    CO_TRY(help_input_open(o->paths, o->n_paths, share, &f->input, err));
+    f->command = o->command ? co_xstrdup(o->command) : NULL;
+    f->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (f->stop < 0) {
+        return co_err_errno(err, errno, "an eventfd");
+    }
+    CO_TRY(input_open(f, o->paths, o->n_paths, share, &f->input, err));
     f->by_line = help_input_by_line(f->input);
     CO_TRY(named_header(f, err));
     if (fields->format == RT_DATA_CSV || fields->format == RT_DATA_TSV) {
@@ -121,7 +139,7 @@ static int header_read(struct da_feed *f, const char *path, struct co_err *err) 
     CO_CLEANUP(rt_input_closep) struct rt_input *input = NULL;
     struct da_text line = {NULL, 0};
 
-    CO_TRY(rt_input_open(path, NULL, &input, err));
+    CO_TRY(input_open(f, &path, 1, NULL, &input, err));
     rt_input_quotes(input, f->fields->format == RT_DATA_TSV ? "\t" : da_cutter_any);
     do {
         CO_TRY(rt_input_next(input, &line.at, &line.len, err));
@@ -353,10 +371,12 @@ static void threads_stop(struct da_feed *f) {
     pthread_cond_broadcast(&f->room);
     pthread_cond_broadcast(&f->work);
     pthread_mutex_unlock(&f->lock);
-    pthread_join(f->reader, NULL); /* no deadline: it reads a chunk at most */
+    (void)eventfd_write(f->stop, 1);
+    pthread_join(f->reader, NULL); /* no deadline: it reads a chunk at most, and waits no more */
     for (uint32_t i = 0; i < f->n_parsers; i++) {
         pthread_join(f->parsers[i], NULL); /* no deadline: it parses a chunk at most */
     }
+    (void)eventfd_read(f->stop, &(eventfd_t){0}); /* no wait: it is not blocking */
     f->running = f->ending = false;
     chunks_free(f->oldest);
     f->oldest = f->newest = f->raw = NULL;
@@ -374,6 +394,8 @@ void da_feed_close(struct da_feed *f) {
     }
     free(f->headers);
     rt_input_close(f->input);
+    free(f->command);
+    co_closep(&f->stop);
     pthread_mutex_destroy(&f->lock);
     pthread_cond_destroy(&f->room);
     pthread_cond_destroy(&f->work);

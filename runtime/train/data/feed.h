@@ -8,6 +8,7 @@ struct da_feed_options {
     const char *const *paths;
     size_t n_paths;
     struct rt_share share;
+    const char *command; /* NULL: none */
     uint64_t passes;
     uint32_t threads; /* that parse */
     size_t ahead;     /* lines that are read ahead */

@@ -45,7 +45,7 @@ static const struct {
     ROW(rt_share, 12, by, 8),
     ROW(rt_position, 40, seen, 32),
     ROW(rt_data_field, 32, n, 12),
-    ROW(rt_data_options, 224, bad_max, 136),
+    ROW(rt_data_options, 224, pipe_command, 144),
     ROW(rt_data_batch, 88, counts, 48),
     ROW(rt_data_position, 104, check, 80),
     ROW(rt_data_counts, 568, text, 24),

@@ -46,6 +46,10 @@ static int by_name(const struct dirent **a, const struct dirent **b) {
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
+static bool is_fetched(const struct help_files *f, const char *path) {
+    return f->fetched && strstr(path, ":/");
+}
+
 /* Adds a file, or all files of a folder and of those in it, in the order of their names. */
 static int path_add(
     struct help_files *f, char *path_own, unsigned depth, const char *where, struct co_err *err);
@@ -79,6 +83,9 @@ static int path_add(
     CO_AUTOFREE char *path = path_own;
     struct stat st;
 
+    if (is_fetched(f, path)) {
+        return file_add(f, co_steal_ptr(path), where, err);
+    }
     if (stat(path, &st) < 0) {
         return co_err_errno(err, errno, "\"%s\"", path);
     }
@@ -99,11 +106,12 @@ static bool is_list(const char *path) {
 
 /* A name in the list at path: used as it is if it is absolute or exists; otherwise relative to the
  * list's directory.  What nobody can look at exists. */
-static char *name_resolve(const char *path, const char *name) {
+static char *name_resolve(const struct help_files *f, const char *path, const char *name) {
     const char *slash = strrchr(path, '/');
     struct stat st;
 
-    if (name[0] == '/' || !slash || stat(name, &st) == 0 || (errno != ENOENT && errno != ENOTDIR)) {
+    if (name[0] == '/' || !slash || is_fetched(f, name) || stat(name, &st) == 0 ||
+        (errno != ENOENT && errno != ENOTDIR)) {
         return co_xstrdup(name);
     }
     return co_xasprintf("%.*s/%s", (int)(slash - path), path, name);
@@ -133,7 +141,7 @@ static int list_read(struct help_files *f, const char *path, struct co_err *err)
         name += strspn(name, " \t");
         name_trim(name);
         if (name[0] != '\0') {
-            rc = path_add(f, name_resolve(path, name), 0, path, err);
+            rc = path_add(f, name_resolve(f, path, name), 0, path, err);
         }
     }
     return rc;
@@ -222,19 +230,19 @@ static int pattern_add(struct help_files *f, const char *pattern, struct co_err 
 }
 
 /* What is there under that name is no pattern, whatever characters it has. */
-static bool is_pattern(const char *path) {
+static bool is_pattern(const struct help_files *f, const char *path) {
     struct stat st;
 
-    return strpbrk(path, "*?[") && lstat(path, &st) < 0;
+    return strpbrk(path, "*?[") && !is_fetched(f, path) && lstat(path, &st) < 0;
 }
 
 /* Adds what a path of the caller names. */
 static int argument_add(struct help_files *f, const char *path, struct co_err *err) {
     size_t before = f->n;
 
-    if (is_list(path)) {
+    if (is_list(path) && !is_fetched(f, path)) {
         CO_TRY(list_read(f, path, err));
-    } else if (is_pattern(path)) {
+    } else if (is_pattern(f, path)) {
         CO_TRY(pattern_add(f, path, err));
     } else {
         CO_TRY(path_add(f, co_xstrdup(path), 0, path, err));
@@ -243,9 +251,9 @@ static int argument_add(struct help_files *f, const char *path, struct co_err *e
 }
 
 int help_files_find(const char *const *paths, size_t n, const struct rt_share *share,
-    struct help_files *ret_files, struct co_err *err) {
+    struct help_files *files, struct co_err *err) {
     static const struct rt_share whole = {.workers = 1};
-    CO_CLEANUP(help_files_done) struct help_files f = {0};
+    CO_CLEANUP(help_files_done) struct help_files f = {.fetched = files->fetched};
 
     share = share ? share : &whole;
     if (share->worker >= share->workers || share->by >= RT_SHARES) {
@@ -256,7 +264,7 @@ int help_files_find(const char *const *paths, size_t n, const struct rt_share *s
         CO_TRY(argument_add(&f, paths[i], err));
     }
     CO_TRY(files_share(&f, share, err));
-    *ret_files = f;
+    *files = f;
     memset(&f, 0, sizeof(f));
     return 0;
 }

@@ -23,6 +23,8 @@ struct rt_input {
     struct rt_share share;
     struct rt_position next; /* the next line's; its file is open where source is */
     struct co_source *source;
+    char *command; /* NULL: files are read as they are */
+    int stop;
     char *buffer;
     size_t used, at;
     char between[RT_BETWEEN_MAX + 1]; /* "": newlines end lines wherever they are */
@@ -36,15 +38,20 @@ struct rt_input {
 
 int rt_input_open(const char *path, const struct rt_share *share, struct rt_input **ret_input,
     struct co_err *err) {
-    return help_input_open(&path, 1, share, ret_input, err);
+    const struct help_input_options o = {.paths = &path, .n_paths = 1, .share = share, .stop = -1};
+
+    return help_input_open(&o, ret_input, err);
 }
 
-int help_input_open(const char *const *paths, size_t n, const struct rt_share *share,
-    struct rt_input **ret_input, struct co_err *err) {
+int help_input_open(
+    const struct help_input_options *o, struct rt_input **ret_input, struct co_err *err) {
     CO_CLEANUP(rt_input_closep) struct rt_input *l = co_xcalloc(1, sizeof(*l));
 
-    l->share = share ? *share : (struct rt_share){.workers = 1};
-    CO_TRY(help_files_find(paths, n, share, &l->files, err));
+    l->share = o->share ? *o->share : (struct rt_share){.workers = 1};
+    l->stop = o->stop;
+    l->command = o->command ? co_xstrdup(o->command) : NULL;
+    l->files.fetched = o->command != NULL;
+    CO_TRY(help_files_find(o->paths, o->n_paths, o->share, &l->files, err));
     l->buffer = co_xmalloc(BUFFER_SIZE + 1);
     *ret_input = co_steal_ptr(l);
     return 0;
@@ -56,14 +63,21 @@ void rt_input_close(struct rt_input *l) {
     }
     co_source_close(l->source);
     help_files_done(&l->files);
+    free(l->command);
     free(l->buffer);
     free(l);
 }
 
 static int file_open(struct rt_input *l, struct co_err *err) {
+    const struct co_source_options o = {.path = l->files.paths[l->next.file],
+        .offset = l->next.offset,
+        .first = !l->again,
+        .command = l->command,
+        .stop = l->stop};
+
     l->used = l->at = 0;
     l->ended = false;
-    return co_source_open(l->files.paths[l->next.file], l->next.offset, !l->again, &l->source, err);
+    return co_source_open_with(&o, &l->source, err);
 }
 
 static void file_close(struct rt_input *l) {

@@ -7,9 +7,16 @@
 
 CO_DEFINE_CLEANUP(struct rt_input *, rt_input_close)
 
-/* rt_input_open of n paths, one after the other. */
-CO_MUST_CHECK int help_input_open(const char *const *paths, size_t n, const struct rt_share *share,
-    struct rt_input **ret_input, struct co_err *err);
+struct help_input_options {
+    const char *const *paths; /* [n_paths], one after the other */
+    size_t n_paths;
+    const struct rt_share *share; /* NULL: all */
+    const char *command;          /* of a shell, for each file (common/filter.h); NULL: none */
+    int stop;                     /* as co_source_options have it; -1: none */
+};
+/* As rt_input_open.  With a command, paths that have ":/" in them are what it fetches. */
+CO_MUST_CHECK int help_input_open(
+    const struct help_input_options *o, struct rt_input **ret_input, struct co_err *err);
 /* This worker's files, or, where lines are shared, all; borrowed. */
 size_t help_input_files(const struct rt_input *l);
 const char *help_input_path(const struct rt_input *l, size_t file);
