@@ -13,6 +13,7 @@ MultiSlotDataFeed: "1 17 2 3 9").  Files are text, as it is or packed by gzip.
 """
 from __future__ import annotations
 
+import copy
 import ctypes
 import os
 import threading
@@ -110,6 +111,12 @@ class Batch:
 
     def __len__(self) -> int:
         return self._n
+
+    def arrays(self) -> dict[str, Array]:
+        """labels, dense, and ids, or values and offsets, ids as int64: what frameworks make tensors of.  Without what no
+        field becomes."""
+        named = {"labels": self.labels, "dense": self.dense, "ids": self.ids, "values": self.values, "offsets": self.offsets}
+        return {name: a.view(np.int64) if a.dtype == np.uint64 else a for name, a in named.items() if a is not None and 0 not in a.shape[1:]}
 
     def keys(self) -> list[str]:
         return list(self._fields)
@@ -310,6 +317,16 @@ class Dataset:
         """Names of the slots, in the order of ids."""
         return [name for name, f in self._fields.items() if f.kind == _abi.RT_DATA_IDS]
 
+    def part(self, index: int, count: int, seed: int = 0) -> Dataset:
+        """One of `count` parts of this worker's share, as a DataLoader's processes have them; seed changes the order."""
+        if not 0 <= whole_number("index", index) < number("count", count, ctypes.c_uint16, 1):
+            raise ValueError(f"index is {index}, expected 0 to {count - 1}, as count is {count}")
+        found = copy.copy(self)
+        found._start = found._reader = None
+        found.rank, found.world = self.rank * count + index, self.world * count
+        found._numbers = {**self._numbers, "seed": (self._numbers["seed"] + seed) % (1 << 64)}
+        return found
+
     def _options(self, passes: int) -> tuple[_abi.rt_data_options, list[Any]]:
         """For C, and what of Python they refer to."""
         made, own = self._given if self._kind != _abi.RT_DATA_CRITEO else [], [text("names", name) for name, *_ in self._given]
@@ -395,3 +412,12 @@ def _place(rank: int | None, world: int | None, job: Job | None) -> tuple[int, i
     if not 0 <= whole_number("rank", 0 if rank is None else rank) < ranks:
         raise ValueError(f"rank is {rank}, expected 0 to {ranks - 1}, as world is {ranks}")
     return rank or 0, ranks
+
+
+def process_part(dataset: Dataset, info: Any) -> Dataset:
+    """What a process of a framework's DataLoader reads: info is its get_worker_info(), None in the program's own process.  The
+    seed that all of them have in common is another one in each epoch."""
+    if info is None:
+        return dataset
+    seed = int(getattr(info, "seed", None) or info.id) - int(info.id)
+    return dataset.part(info.id, info.num_workers, seed)

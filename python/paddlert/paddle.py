@@ -47,6 +47,7 @@ from ._parallel import Parallel, tensors_in
 from ._rules import Initializer, Optimizer
 from ._training import Rows, Synchroniser, ahead
 from .arrays import Array
+from .data import Dataset, process_part
 from .group import Group
 from .ps import Sparse
 
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
 
     Dense: TypeAlias = "DistributedModel"
 
-__all__ = ["DataParallel", "DistributedModel", "Embedding", "ahead"]
+__all__ = ["DataParallel", "DistributedModel", "Embedding", "Samples", "ahead"]
 
 
 if not TYPE_CHECKING:
@@ -307,3 +308,20 @@ class DataParallel(paddle.nn.Layer):
     def close(self) -> None:
         """The model is by itself again: the group of the environment is closed, a given one is not."""
         self._finalizer()
+
+
+class Samples(paddle.io.IterableDataset):
+    """A paddlert.data.Dataset for paddle.io.DataLoader(..., batch_size=None): batches as arrays, of which the DataLoader makes tensors, by Batch.arrays()'s names.
+
+    With num_workers each process reads its part of this worker's share.  Threads of C read ahead in any case: processes are
+    worth their copies only for what the program does to a batch besides.  Positions are those of num_workers=0."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        super().__init__()
+        self.dataset: Dataset = instance("dataset", dataset, Dataset)
+        self._part: Dataset | None = None
+
+    def __iter__(self) -> Iterator[dict[str, Array]]:
+        self._part = self._part or process_part(self.dataset, paddle.io.get_worker_info())
+        for batch in self._part:
+            yield batch.arrays()

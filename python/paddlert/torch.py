@@ -48,6 +48,7 @@ from ._parallel import Parallel, tensors_in
 from ._rules import Initializer, Optimizer
 from ._training import Rows, Synchroniser, ahead
 from .arrays import Array
+from .data import Dataset, process_part
 from .group import Group
 from .ps import Sparse
 
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
 
     Dense: TypeAlias = "DistributedModel"
 
-__all__ = ["DistributedDataParallel", "DistributedModel", "Embedding", "EmbeddingBag", "ahead"]
+__all__ = ["DistributedDataParallel", "DistributedModel", "Embedding", "EmbeddingBag", "Samples", "ahead"]
 
 
 if not TYPE_CHECKING:
@@ -360,3 +361,20 @@ def _without_prefix(_: torch.nn.Module, state: dict[str, Any], prefix: str, *__:
     versions = getattr(state, "_metadata", {})
     for name in [n for n in versions if f"{n}.".startswith(f"{prefix}module.")]:
         versions[(prefix + f"{name}.".removeprefix(f"{prefix}module.")).removesuffix(".")] = versions.pop(name)
+
+
+class Samples(torch.utils.data.IterableDataset):
+    """A paddlert.data.Dataset for torch.utils.data.DataLoader(..., batch_size=None): batches as tensors, by Batch.arrays()'s names.
+
+    With num_workers each process reads its part of this worker's share.  Threads of C read ahead in any case: processes are
+    worth their copies only for what the program does to a batch besides.  Positions are those of num_workers=0."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        super().__init__()
+        self.dataset: Dataset = instance("dataset", dataset, Dataset)
+        self._part: Dataset | None = None
+
+    def __iter__(self) -> Iterator[dict[str, torch.Tensor]]:
+        self._part = self._part or process_part(self.dataset, torch.utils.data.get_worker_info())
+        for batch in self._part:
+            yield {name: torch.from_numpy(a) for name, a in batch.arrays().items()}

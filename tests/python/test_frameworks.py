@@ -33,6 +33,13 @@ def test_collectives_on_tensors(python, framework):
     assert [o.splitlines()[-1] for o in out] == ["done"] * 2
 
 
+def test_a_data_loader_reads_each_line_once(python, framework):
+    """Here and in processes of its own; the next epoch has another order."""
+    name, interpreter = framework
+    out, = finish(python("", PROGRAMS / "samples.py", name, interpreter=interpreter), seconds=SECONDS)
+    assert out.splitlines()[-2:] == ["0 {'labels': 'float32', 'ids': 'int64'} True True", "2 {'labels': 'float32', 'ids': 'int64'} True True"]
+
+
 def test_gradients_go_to_the_rows_that_were_pulled(python, framework):
     """Whatever is in the memory of the ids by then."""
     name, interpreter = framework
