@@ -25,6 +25,9 @@ bench-ps: all
 ## bench-python: PyTorch and Paddle with rows on a server beside their own embeddings (TORCH_PYTHON, PADDLE_PYTHON)
 bench-python: all
 	@$(ABI) && $(BENCH_RUN) python $(BENCH)
+## bench-data: readers of samples beside a loop in Python, pandas and pyarrow (DATA_PYTHON names a Python that has them)
+bench-data: all
+	@$(ABI) && $(BENCH_RUN) data $(BENCH)
 ## bench-gpu: all_reduce on the GPUs of this machine, beside nccl-tests' all_reduce_perf where that is in PATH
 bench-gpu: all
 	@$(BENCH_RUN) gpu $(BENCH)
@@ -43,5 +46,5 @@ tune-coll: all
 	@$(BUILD)/bin/tune-coll >$(BUILD)/measured.c
 	@clang-format --style=file:.clang-format <$(BUILD)/measured.c >runtime/train/cost/measured.c
 
-.PHONY: bench bench-operator bench-launch bench-coll bench-resnet bench-ps bench-python bench-gpu bench-table \
+.PHONY: bench bench-operator bench-launch bench-coll bench-resnet bench-ps bench-python bench-data bench-gpu bench-table \
     bench-cold bench-checkpoint tune-coll

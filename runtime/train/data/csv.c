@@ -144,14 +144,13 @@ static int id_take(const struct da_field *field, size_t column, struct da_text t
         return 0;
     }
     text = da_trim(text);
-    if (da_is_missing(text)) {
+    if (da_u64(text, &id)) {
+        da_samples_add(s, field->first, id);
         return 0;
     }
-    if (!da_u64(text, &id)) {
-        return column_bad(why, field, column, text, "a whole number below 2^64, or nothing");
-    }
-    da_samples_add(s, field->first, id);
-    return 0;
+    return da_is_missing(text)
+               ? 0
+               : column_bad(why, field, column, text, "a whole number below 2^64, or nothing");
 }
 
 static int column_parse(const struct da_field *field, size_t column, struct da_text text,
@@ -161,7 +160,7 @@ static int column_parse(const struct da_field *field, size_t column, struct da_t
     }
     float *at = field->kind == RT_DATA_LABEL ? da_samples_labels(s) : da_samples_dense(s);
     text = da_trim(text);
-    return da_is_missing(text) || da_field_number(text, at + field->first)
+    return da_field_number(text, at + field->first) || da_is_missing(text)
                ? 0
                : column_bad(why, field, column, text, DA_NUMBER_EXPECTED);
 }

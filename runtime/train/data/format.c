@@ -137,6 +137,15 @@ static struct da_text tabbed_next(struct da_text *rest) {
     return field;
 }
 
+static int criteo_label(size_t column, struct da_text field, float *ret, struct da_why *why) {
+    if (!da_label(field, ret)) {
+        return da_is_missing(field) ? 0
+                                    : column_bad(why, "label", column, field, DA_LABEL_EXPECTED);
+    }
+    *ret = *ret < 0.0F ? 0.0F : *ret;
+    return 0;
+}
+
 /* Field i of a line with label, whose column is another in a line without. */
 static int criteo_take(
     size_t i, size_t column, struct da_text field, struct da_samples *s, struct da_why *why) {
@@ -148,23 +157,14 @@ static int criteo_take(
         return 0;
     }
     field = da_trim(field);
-    if (field.len == 0 || da_is_missing(field)) {
-        return 0;
-    }
     if (i == 0) {
-        float *label = da_samples_labels(s);
-
-        if (!da_label(field, label)) {
-            return column_bad(why, "label", column, field, DA_LABEL_EXPECTED);
-        }
-        *label = *label < 0.0F ? 0.0F : *label;
+        return criteo_label(column, field, da_samples_labels(s), why);
+    }
+    if (da_number(field, &x)) {
+        da_samples_dense(s)[i - 1] = s->fields->raw ? (float)x : da_feature_scale(i - 1, x);
         return 0;
     }
-    if (!da_number(field, &x)) {
-        return column_bad(why, "number", column, field, DA_NUMBER_EXPECTED);
-    }
-    da_samples_dense(s)[i - 1] = s->fields->raw ? (float)x : da_feature_scale(i - 1, x);
-    return 0;
+    return da_is_missing(field) ? 0 : column_bad(why, "number", column, field, DA_NUMBER_EXPECTED);
 }
 
 int da_criteo_parse(const struct da_fields *f, const struct da_header *header, struct da_text line,

@@ -37,14 +37,17 @@ static void grow(struct da_samples *s) {
     s->ends = co_xrealloc(s->ends, s->room * f->slots + 1, sizeof(*s->ends));
 }
 
-static void ids_grow(struct da_samples *s, size_t more) {
-    if (s->n_ids + more <= s->ids_room) {
-        return;
-    }
+static void ids_room_make(struct da_samples *s, size_t more) {
     s->ids_room += s->ids_room / 2 + more + IDS_ROOM;
     s->ids = co_xrealloc(s->ids, s->ids_room, sizeof(*s->ids));
     s->slots = co_xrealloc(s->slots, s->ids_room, sizeof(*s->slots));
     s->other = co_xrealloc(s->other, s->ids_room, sizeof(*s->other));
+}
+
+static void ids_grow(struct da_samples *s, size_t more) {
+    if (s->n_ids + more > s->ids_room) {
+        ids_room_make(s, more);
+    }
 }
 
 float *da_samples_labels(struct da_samples *s) {

@@ -9,21 +9,6 @@
 
 enum { NUMBER_MAX = 128 }; /* bytes: databases write many zeros */
 
-bool da_is_blank(char c) {
-    return c == ' ' || c == '\t' || c == '\r';
-}
-
-struct da_text da_trim(struct da_text t) {
-    while (t.len > 0 && da_is_blank(t.at[t.len - 1])) {
-        t.len--;
-    }
-    while (t.len > 0 && da_is_blank(t.at[0])) {
-        t.at++;
-        t.len--;
-    }
-    return t;
-}
-
 struct da_text da_word_next(struct da_text *rest) {
     struct da_text word;
 
@@ -41,9 +26,28 @@ bool da_is(struct da_text t, const char *word) {
     return strlen(word) == t.len && memcmp(t.at, word, t.len) == 0;
 }
 
+/* Up to 19 digits, which always fit. */
+static bool short_u64(struct da_text t, uint64_t *ret) {
+    uint64_t value = 0;
+
+    for (size_t i = 0; i < t.len; i++) {
+        unsigned digit = (unsigned)(unsigned char)t.at[i] - '0';
+
+        if (digit > 9) {
+            return false;
+        }
+        value = value * 10 + digit;
+    }
+    *ret = value;
+    return t.len > 0;
+}
+
 bool da_u64(struct da_text t, uint64_t *ret) {
     uint64_t value = 0;
 
+    if (t.len <= 19) {
+        return short_u64(t, ret);
+    }
     for (size_t i = 0; i < t.len; i++) {
         if (t.at[i] < '0' || t.at[i] > '9' || __builtin_mul_overflow(value, 10U, &value) ||
             __builtin_add_overflow(value, (uint64_t)(t.at[i] - '0'), &value)) {

@@ -13,9 +13,23 @@ struct da_text {
 
 enum { DA_QUOTE_MAX = 24 };
 
-bool da_is_blank(char c); /* a blank, tab, or carriage return */
+/* A blank, tab, or carriage return. */
+static inline bool da_is_blank(char c) {
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
 /* Without blanks and tabs at both ends. */
-struct da_text da_trim(struct da_text t);
+static inline struct da_text da_trim(struct da_text t) {
+    while (t.len > 0 && da_is_blank(t.at[t.len - 1])) {
+        t.len--;
+    }
+    while (t.len > 0 && da_is_blank(t.at[0])) {
+        t.at++;
+        t.len--;
+    }
+    return t;
+}
+
 /* The next word between blanks; rest loses it.  len 0: there is none. */
 struct da_text da_word_next(struct da_text *rest);
 bool da_is(struct da_text t, const char *word);
