@@ -3,7 +3,9 @@
 Where to begin, by what you want to do; each has its own help(), as help(paddlert.Client):
 
     a PyTorch or Paddle model with rows on servers     paddlert.torch, paddlert.paddle: Embedding, DistributedModel
+    the same model on each worker, gradients averaged  paddlert.torch.DistributedDataParallel, paddlert.paddle.DataParallel
     tables on servers, with NumPy alone                Job, Dense, Sparse, Client
+    batches of text files, read by threads             paddlert.data: Dataset
     a server in this process, for a test or notebook   Server; a process of its own: python -m paddlert server
     how tables are updated, and which rows they have   optim, init, schedule, admit, evict
     a model that was saved, without servers            Model
@@ -43,7 +45,7 @@ from .job import Job
 from .ps import Client, Dense, Model, Server, Sparse
 
 if TYPE_CHECKING:
-    from . import fleet, paddle, torch
+    from . import data, fleet, paddle, torch
     from ._lib import CanceledError as Canceled
     from ._lib import DamagedError as Damaged
     from ._lib import DeniedError as Denied
@@ -64,10 +66,10 @@ _OLD = {c.__name__.removesuffix("Error"): c for c in (CanceledError, DamagedErro
 
 if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
-        """paddlert.torch, paddlert.paddle and paddlert.fleet, when they are asked for: their frameworks are large.  And old names."""
+        """paddlert.data, paddlert.torch, paddlert.paddle and paddlert.fleet, when they are asked for: frameworks are large.  And old names."""
         if name in _OLD:
             return renamed(__name__, name, _OLD[name].__name__, _OLD[name])
-        if name not in ("torch", "paddle", "fleet"):
+        if name not in ("data", "torch", "paddle", "fleet"):
             raise AttributeError(f"module 'paddlert' has no attribute {name!r}")
         import importlib
         return importlib.import_module(f".{name}", __name__)

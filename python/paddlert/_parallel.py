@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import _abi
-from ._lib import C, Error, Here, Invalid, Unsupported, call, call_long, chosen, instance, real
+from ._lib import C, Error, Here, InvalidError, UnsupportedError, call, call_long, chosen, instance, real
 from .arrays import Array
 from .group import Group
 from .job import Job
@@ -50,7 +50,7 @@ class Reducer(Here):
 
     def _open(self) -> ctypes.c_void_p:
         if self._handle is None or self._handle not in self._group.reducers:
-            raise Invalid("the group of these gradients is closed")
+            raise InvalidError("the group of these gradients is closed")
         return self._handle
 
     def values(self, i: int) -> Array:
@@ -70,7 +70,7 @@ class Reducer(Here):
 
 
 def agree(group: Group, rows: Sequence[tuple[str, str]]) -> None:
-    """All ranks have rank 0's (name, what it is), in its order; else all get Invalid with the first row that is another one."""
+    """All ranks have rank 0's (name, what it is), in its order; else all get InvalidError with the first row that is another one."""
     own = np.frombuffer(json.dumps(rows).encode(), np.uint8)
     text = np.array(own) if group.rank == 0 else np.zeros(0, np.uint8)
     size = int(group.broadcast(np.array([text.size]))[0])
@@ -81,7 +81,7 @@ def agree(group: Group, rows: Sequence[tuple[str, str]]) -> None:
     line[:len(said)] = np.frombuffer(said, np.uint8)
     for found in group.all_gather(line):
         if found.any():
-            raise Invalid(found.tobytes().rstrip(b"\0").decode(errors="replace"))
+            raise InvalidError(found.tobytes().rstrip(b"\0").decode(errors="replace"))
 
 
 def _difference(first: Sequence[tuple[str, ...]], own: Sequence[tuple[str, ...]], rank: int) -> str:
@@ -121,10 +121,10 @@ class Parallel:
         wire = chosen("compression", compression, WIRES)
         sizes = [_megabytes("bucket size", bucket_mb), _megabytes("last bucket's size", last_mb)]
         if not parameters:
-            raise Invalid("the model has no parameter that wants a gradient, expected one at least")
+            raise InvalidError("the model has no parameter that wants a gradient, expected one at least")
         for name, parameter in parameters:
             if self._kind(parameter).split()[0] not in REDUCED:
-                raise Unsupported(f'parameter "{name}" is {self._kind(parameter)}, expected one of {", ".join(REDUCED)}')
+                raise UnsupportedError(f'parameter "{name}" is {self._kind(parameter)}, expected one of {", ".join(REDUCED)}')
         instance("broadcast_buffers", broadcast_buffers, bool)
         self._own = group is None
         self.group = Group(Job()) if group is None else instance("group", group, Group)
@@ -208,9 +208,9 @@ class Parallel:
     def forward(self, sync: bool, training: bool) -> None:
         """One begins whose backward averages, or does not.  training: buffers become rank 0's."""
         if self._closed:
-            raise Invalid("it is closed: expected a new one, or the model that it was made of")
+            raise InvalidError("it is closed: expected a new one, or the model that it was made of")
         if self._running and self._failed is None:
-            self._give_up(Invalid("a backward ended in an error while its gradients were averaged"))
+            self._give_up(InvalidError("a backward ended in an error while its gradients were averaged"))
         if self._failed is not None:
             raise self._again(self._failed)
         self.sync = sync
@@ -220,7 +220,7 @@ class Parallel:
     @staticmethod
     def _again(e: BaseException) -> Error:
         """What a later call says."""
-        kind = type(e) if isinstance(e, Error) else Invalid
+        kind = type(e) if isinstance(e, Error) else InvalidError
         said = kind(f"an earlier step failed: {e or type(e).__name__}")
         said.__cause__ = e
         return said
@@ -230,7 +230,7 @@ class Parallel:
         self._failed = e
         if not isinstance(e, Error) and self.group._group:
             C.rt_group_abort(self.group._group, f"{type(e).__name__}: {e}".encode(errors="replace"))
-        elif isinstance(e, (Invalid, Unsupported)) and self.group._group:
+        elif isinstance(e, (InvalidError, UnsupportedError)) and self.group._group:
             C.rt_group_abort(self.group._group, str(e).encode(errors="replace"))
 
     def begin(self) -> None:
@@ -254,7 +254,7 @@ class Parallel:
     def _send(self, i: int) -> None:
         name, parameter = self._parameters[i]
         if self._is_taken[i]:
-            raise Invalid(f'parameter "{name}" got a gradient twice in one backward, expected once: checkpoints of activations must not '
+            raise InvalidError(f'parameter "{name}" got a gradient twice in one backward, expected once: checkpoints of activations must not '
                           "be reentrant")
         self._take(parameter, self._views[i])
         self._is_taken[i] = True
@@ -309,7 +309,7 @@ class Parallel:
         if self._closed or self.group.process != os.getpid():
             return
         if self._failed is None and (error is not None or self._running):
-            self._give_up(error or Invalid("it is closed in a backward that has not ended"))
+            self._give_up(error or InvalidError("it is closed in a backward that has not ended"))
         self._closed = True
         self._views, self._there = [], np.zeros(0, np.float32)
         self._reducer.close()

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _abi
-from ._lib import C, Invalid, Owner, call, check, chosen, instance, number, texts, whole_number
+from ._lib import C, InvalidError, Owner, call, check, chosen, instance, number, texts, whole_number
 from ._lib import path as path_of
 from ._lib import text
 from .arrays import Array
@@ -134,6 +134,21 @@ class Batch:
         if self.ids is not None:
             ids: Array = self.ids[:, slot]
             return ids
+        return self.ragged(slot)
+
+    def ragged_slots(self) -> range:
+        return range(len(self.offsets) if self.offsets is not None else 0)
+
+    def made(self, dense: Array, slots: Sequence[Ragged]) -> Batch:
+        """Another one with the same fields, ragged and without labels."""
+        found = copy.copy(self)
+        found._n, found.dense, found._labels = len(dense), dense, np.empty((len(dense), 0), np.float32)
+        found.labels = found._labels
+        found.values = np.concatenate([s.values for s in slots]) if slots else np.empty(0, np.uint64)
+        found.offsets = np.stack([s.offsets for s in slots]) if slots else np.empty((0, len(dense) + 1), np.int64)
+        return found
+
+    def ragged(self, slot: int) -> Ragged:
         assert self.values is not None and self.offsets is not None
         begin = int(self.offsets[:slot, -1].sum())
         return Ragged(self.values[begin:begin + int(self.offsets[slot, -1])], self.offsets[slot])
@@ -160,9 +175,9 @@ class _Reader(Owner):
     def next(self) -> ctypes.c_void_p:
         """A batch's address, None in it at the end.  Comes back now and then, so that Python handles signals."""
         if self.process != os.getpid():
-            raise Invalid("the reader of samples belongs to the process that opened it: iterate over the Dataset again")
+            raise InvalidError("the reader of samples belongs to the process that opened it: iterate over the Dataset again")
         if not self.lock.acquire(blocking=False):
-            raise Invalid("another thread reads from this iterator: each thread needs a Dataset of its own")
+            raise InvalidError("another thread reads from this iterator: each thread needs a Dataset of its own")
         self.count(1)
         try:
             batch, err = ctypes.c_void_p(), _abi.co_err()
@@ -277,7 +292,7 @@ class Dataset:
     repeat: passes of one iteration; None: no end.
     prefetch: batches that are read ahead.  threads: that parse.
     pipe_command: of a shell; its output is read in place of each file, which is its input and "$1".
-    max_bad: with more bad lines in a pass, an error (Invalid); None: none.  Those of a pass are also a warning at its end.
+    max_bad: with more bad lines in a pass, an error (InvalidError); None: none.  Those of a pass are also a warning at its end.
     """
 
     def __init__(self, files: Any, format: str, *, batch: int = 1, drop_last: bool = False, label: Any = "label", dense: Any = None,

@@ -25,23 +25,27 @@ docs/rules.md, and its updates are the servers'.  Names of fleet that are not he
 from __future__ import annotations
 
 import json
+import math
 import os
 import pathlib
 import tempfile
 import types
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ._kept import Kept
 from ._lib import InvalidError, UnsupportedError, addresses, instance, renamed, whole_number, with_options
 from ._options import ClientOptions, ServerOptions
 from ._training import Synchroniser
+from .data import Batch, Dataset
 from .job import Job
 from .ps import Client, Path
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["DistributedStrategy", "PaddleCloudRoleMaker", "Role", "StrategyFactory", "UserDefinedRoleMaker", "barrier_worker",
+__all__ = ["DistributedStrategy", "InMemoryDataset", "PaddleCloudRoleMaker", "QueueDataset", "Role", "StrategyFactory", "UserDefinedRoleMaker",
+           "barrier_worker",
            "distributed_optimizer", "init", "init_server", "init_worker", "is_first_worker", "is_server", "is_worker",
            "node_num", "nranks", "rank", "role_maker", "run_server", "save_persistables", "server_endpoints", "server_index",
            "server_num", "stop_worker", "worker_endpoints", "worker_index", "worker_num", "world_size"]
@@ -67,8 +71,8 @@ _INSTEAD = {
     "util UtilBase": "paddlert.Group(job): all_reduce, all_gather, barrier",
     "get_hybrid_communicate_group get_hybrid_parallel_topology HybridCommunicateGroup CommunicateTopology": "paddlert.Group(job).split",
     "collective_perf allgather_perf allreduce_perf broadcast_perf reduce_perf reduce_scatter_perf": "make bench-coll of this project",
-    "DatasetBase InMemoryDataset QueueDataset FileInstantDataset BoxPSDataset MultiSlotDataGenerator MultiSlotStringDataGenerator":
-        "a reader in Python: any loop over batches, with ahead(...) for the rows of the next one",
+    "DatasetBase FileInstantDataset BoxPSDataset": "QueueDataset, InMemoryDataset, or paddlert.data.Dataset",
+    "MultiSlotDataGenerator MultiSlotStringDataGenerator": "paddle's own, as a program of pipe_command, or a format of paddlert.data",
     "local_rank rank_in_node local_device_ids world_device_ids": "worker_index, as workers of parameter servers have no device of their own",
     "is_coordinator init_coordinator make_fl_strategy get_fl_client": "nothing, as there is no federated training",
     "set_log_level get_log_level_code get_log_level_name": "nothing: the runtime says what matters, on stderr",
@@ -315,6 +319,106 @@ def save_persistables(executor: Any, dirname: Path, main_program: Any = None, mo
     if mode != 0:
         raise UnsupportedError(f"mode is {mode}, expected 0: which rows are kept is the table's evict")
     _client().save(dirname)
+
+
+class QueueDataset:
+    """Lines as Paddle's MultiSlotDataFeed, from files or through a command, read while they are iterated over:
+
+        dataset = fleet.QueueDataset()
+        dataset.init(batch_size=512, use_var=[click, user, tags], pipe_command="python generator.py")
+        dataset.set_filelist(files)                        # of this worker: as in fleet, all of them are read
+        for batch in dataset:                              # paddlert.data.Batch
+            batch["user"].values, batch["user"].offsets, batch["click"]
+
+    use_var: names of ids, or what has .name, .dtype and .shape, as a static program's variables: floats are numbers, as many as their
+    shape says behind the batch's place; whole numbers are ids."""
+
+    def __init__(self) -> None:
+        self._settings: dict[str, Any] = {"batch": 1}
+        self._dense: dict[str, int] = {}
+        self._slots: list[str] = []
+        self._files: list[str] = []
+
+    def init(self, *, batch_size: int = 1, thread_num: int = 0, use_var: Sequence[Any] = (), pipe_command: str = "cat",
+             **others: Any) -> None:
+        """others: input_type 0, fs_name, fs_ugi, download_cmd, which a pipe_command has in its words."""
+        if unknown := set(others) - {"input_type", "fs_name", "fs_ugi", "download_cmd", "data_feed_type"}:
+            raise UnsupportedError(f"init({min(unknown)}=...) does nothing here, expected batch_size, thread_num, use_var, pipe_command")
+        if given := [name for name, value in others.items() if value and name != "data_feed_type"]:
+            raise UnsupportedError(f"{given[0]} is {others[given[0]]!r}, expected none: pipe_command fetches, as in 'hadoop fs -cat \"$1\" | ...'")
+        self.set_batch_size(batch_size)
+        self.set_thread(thread_num)
+        self.set_use_var(use_var)
+        self.set_pipe_command(pipe_command)
+
+    def set_batch_size(self, batch_size: int) -> None:
+        self._settings["batch"] = whole_number("batch_size", batch_size)
+
+    def set_thread(self, thread_num: int) -> None:
+        self._settings["threads"] = whole_number("thread_num", thread_num)
+
+    def set_pipe_command(self, pipe_command: str) -> None:
+        self._settings["pipe_command"] = None if pipe_command == "cat" else pipe_command
+
+    def set_use_var(self, var_list: Sequence[Any]) -> None:
+        """In the order of a line."""
+        kinds = {str(getattr(v, "name", v)): v for v in var_list}
+        floats = {name: v for name, v in kinds.items() if "float" in str(getattr(v, "dtype", "")).lower()}
+        self._dense = {name: math.prod(int(n) for n in v.shape[1:] if int(n) > 0) for name, v in floats.items()}
+        self._slots = [name for name in kinds if name not in floats]
+        self._settings["columns"] = list(kinds)
+
+    def set_filelist(self, filelist: Sequence[str]) -> None:
+        self._files = list(filelist)
+
+    def get_filelist(self) -> list[str]:
+        return list(self._files)
+
+    def _dataset(self, **more: Any) -> Dataset:
+        if not self._files or not self._settings.get("columns"):
+            raise InvalidError("this dataset has no files or no variables, expected set_filelist(...) and set_use_var(...) before")
+        return Dataset(self._files, "multislot", label=None, dense=self._dense, slots=self._slots, rank=0, world=1,
+                       **{**self._settings, **more})
+
+    def __iter__(self) -> Iterator[Batch]:
+        return iter(self._dataset())
+
+
+class InMemoryDataset(QueueDataset):
+    """The same, read once and kept: load_into_memory, local_shuffle, iteration, release_memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kept: Kept | None = None
+        self._shuffles = 0
+
+    def _memory(self) -> Kept:
+        if self._kept is None:
+            raise InvalidError("this dataset is not in memory, expected load_into_memory() before")
+        return self._kept
+
+    def load_into_memory(self) -> None:
+        self._kept = Kept(list(self._dataset(batch=4096)))
+
+    def release_memory(self) -> None:
+        self._kept = None
+
+    def get_memory_data_size(self, fleet: Any = None) -> int:
+        """Samples of this worker."""
+        return len(self._memory())
+
+    get_shuffle_data_size = get_memory_data_size
+
+    def local_shuffle(self) -> None:
+        self._shuffles += 1
+        self._memory().shuffle(self._shuffles)
+
+    def global_shuffle(self, fleet: Any = None, thread_num: int = 0) -> None:
+        raise UnsupportedError("global_shuffle sends samples to other workers, expected local_shuffle(), and set_filelist(...) of other files "
+                          "in each epoch")
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self._memory().batches(self._settings["batch"])
 
 
 def stop_worker() -> None:

@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import paddle
 
-from ._lib import Unsupported, instance, renamed, with_options
+from ._lib import UnsupportedError, instance, renamed, with_options
 from ._options import SparseOptions, TableOptions
 from ._parallel import Parallel, tensors_in
 from ._rules import Initializer, Optimizer
@@ -185,7 +185,7 @@ class _Parallel(Parallel):
     def _take(parameter: paddle.Tensor, view: Array) -> None:
         gradient = parameter.grad
         if gradient.is_selected_rows():
-            raise Unsupported(f"a gradient of {list(parameter.shape)} is sparse, expected a dense one: Embedding(sparse=False), or "
+            raise UnsupportedError(f"a gradient of {list(parameter.shape)} is sparse, expected a dense one: Embedding(sparse=False), or "
                               "paddlert.paddle.Embedding")
         np.copyto(view, _float32(gradient).numpy())
 
@@ -238,7 +238,7 @@ class DataParallel(paddle.nn.Layer):
 
     A parameter without a gradient counts as zeros; where no rank has one, it has none.  Forward in no_sync(), or without
     gradients, does not communicate.  state_dict() has the model's own names.  Errors of communication are raised by Tensor.backward()
-    (paddlert.PeerLost, which names the rank, and others).
+    (paddlert.PeerLostError, which names the rank, and others).
     """
 
     def __init__(self, layers: paddle.nn.Layer, group: Group | None = None, *, comm_buffer_size: float = 25, last_comm_buffer_size: float = 1,

@@ -281,7 +281,7 @@ class DistributedDataParallel(torch.nn.Module):
 
     A parameter without a gradient counts as zeros; where no rank has one, it stays None.  Forward in no_sync(), or without
     gradients, does not communicate.  state_dict() has the model's own names, without "module.".  Errors of communication are raised
-    by backward (paddlert.PeerLost, which names the rank, and others).
+    by backward (paddlert.PeerLostError, which names the rank, and others).
     """
 
     def __init__(self, module: torch.nn.Module, group: Group | None = None, *, bucket_cap_mb: float = 25, last_bucket_mb: float = 1,

@@ -60,7 +60,7 @@ except UserWarning as w:
     print(w)
 try:
     list(Dataset("lines", "slots", **spec, max_bad=0))
-except paddlert.Invalid as e:
+except paddlert.InvalidError as e:
     print(e)
 """))
     lines = out.splitlines()
@@ -155,7 +155,7 @@ first = next(i)
 child = os.fork()
 try:
     print(next(i).ids, flush=True)
-except paddlert.Invalid as e:
+except paddlert.InvalidError as e:
     print(e, [int(b.ids[0, 0]) for b in d], flush=True)
 if not child:
     os._exit(0)
@@ -163,6 +163,52 @@ print(os.waitpid(child, 0)[1])
 """))
     assert sorted(out.splitlines()) == ["0", "[[6]]", "the reader of samples belongs to the process that opened it: iterate over the Dataset again "
                                         "[5, 6]"]
+
+
+def test_fleets_datasets(python, tmp_path):
+    """QueueDataset in the order of lines, through a command; InMemoryDataset in an order of its own, with the same samples."""
+    (tmp_path / "lines").write_text("".join(f"{k};{','.join(['7'] * (k % 3))}\n" for k in range(50)))
+    (tmp_path / "generator.py").write_text("""
+import sys
+for line in sys.stdin:
+    key, tags = line.strip().split(";")
+    tags = tags.split(",") if tags else []
+    print(1, key, 1, 0.5, len(tags), *tags)
+""")
+    out, = finish(python("""
+import sys, types
+from paddlert import fleet
+price = types.SimpleNamespace(name="price", dtype="paddle.float32", shape=[-1, 1])
+def made(kind):
+    d = kind()
+    d.init(batch_size=20, thread_num=2, use_var=["key", price, "tags"], pipe_command=f"{sys.executable} generator.py")
+    d.set_filelist(["lines"])
+    return d
+d = made(fleet.QueueDataset)
+keys = [int(k) for b in d for k in b["key"].values]
+print([len(b) for b in d], keys == list(range(50)))
+m = made(fleet.InMemoryDataset)
+m.load_into_memory()
+orders = []
+for _ in range(3):
+    orders.append([int(k) for b in m for k in b["key"].values])
+    for b in m:
+        sizes = np.diff(b["tags"].offsets)
+        assert (sizes == b["key"].values % 3).all() and (b["tags"].values == 7).all() and (b["price"] == 0.5).all()
+    m.local_shuffle()
+print(m.get_memory_data_size(), orders[0] == keys, orders[1] != orders[2], [sorted(o) == keys for o in orders])
+m.release_memory()
+for wrong in (lambda: next(iter(m)), lambda: m.global_shuffle(), lambda: m.init(fs_name="hdfs://a"), lambda: next(iter(fleet.QueueDataset()))):
+    try:
+        wrong()
+    except paddlert.Error as e:
+        print(e)
+"""))
+    lines = out.splitlines()
+    assert lines[:2] == ["[20, 20, 10] True", "50 True True [True, True, True]"]
+    assert [line.partition(",")[0] for line in lines[2:]] == [
+        "this dataset is not in memory", "global_shuffle sends samples to other workers", "fs_name is 'hdfs://a'",
+        "this dataset has no files or no variables"]
 
 
 def test_the_page_as_it_stands(python, tmp_path):

@@ -1165,7 +1165,7 @@ def tell(f, *a, **k):
         print(type(e).__name__, e)
 tell(fleet.is_server)
 tell(lambda: fleet.minimize)
-tell(lambda: fleet.InMemoryDataset)
+tell(lambda: fleet.BoxPSDataset)
 tell(fleet.init, is_collective=True)
 tell(fleet.init, fleet.UserDefinedRoleMaker(current_id=0, worker_num=1))
 tell(fleet.distributed_optimizer, 3)
@@ -1179,7 +1179,7 @@ tell(setattr, strategy, "amp", True)
 print(hasattr(fleet, "util"), hasattr(fleet, "nothing"))
 """))
     want = ["InvalidError the role is not known yet", "DifferentError there is no fleet.minimize in paddlert, expected loss.backward()",
-            "DifferentError there is no fleet.InMemoryDataset in paddlert, expected a reader in Python",
+            "DifferentError there is no fleet.BoxPSDataset in paddlert, expected QueueDataset, InMemoryData",
             "UnsupportedError is_collective is True", "UnsupportedError optimizer is a int, expected paddlert.torch.DistributedModel",
             "InvalidError this worker has no model yet", "UnsupportedError init_server('model')",
             'DistributedStrategy:2: unknown key "k_step" in a_sync_configs: did you mean "k_steps"?', "UnsupportedError strategy.amp", "False False"]

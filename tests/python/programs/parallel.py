@@ -227,12 +227,12 @@ def case_disagree():
         try:
             wrap(wrong(), group)
             raise AssertionError("not refused")
-        except paddlert.Invalid as e:
+        except paddlert.InvalidError as e:
             assert str(e).startswith("the models of the ranks differ: on rank 1 ") and said in str(e) and "on rank 0" in str(e), e
     try:
         wrap(net, group, compression="bf16" if rank else None)
         raise AssertionError("not refused")
-    except paddlert.Invalid as e:
+    except paddlert.InvalidError as e:
         assert "compression" in str(e) and "bf16" in str(e), e
 
 
@@ -268,7 +268,7 @@ def case_closed():
     try:
         model(batch(0, 0)[0])
         raise AssertionError("not refused")
-    except paddlert.Invalid as e:
+    except paddlert.InvalidError as e:
         assert "closed" in str(e)
 
 
@@ -278,14 +278,14 @@ def case_kill():
     said = None
     try:
         train(model, net, 100, after=lambda step: os.kill(os.getpid(), signal.SIGKILL) if step == 2 and rank == size - 1 else None)
-    except paddlert.PeerLost as e:
+    except paddlert.PeerLostError as e:
         said = str(e)
     assert said and f"rank {size - 1}" in said, said
     for again in range(2):
         try:
             model(batch(0, 0)[0])
             raise AssertionError("not refused")
-        except paddlert.PeerLost as e:
+        except paddlert.PeerLostError as e:
             assert f"rank {size - 1}" in str(e), e
     model.close()
     smaller = group.shrink()
@@ -316,9 +316,9 @@ def case_error():
         try:
             model(batch(1, rank)[0])
             raise AssertionError("not refused")
-        except paddlert.Invalid as e:
+        except paddlert.InvalidError as e:
             assert "error" in str(e) or "failed" in str(e), e
-    except paddlert.PeerLost as e:
+    except paddlert.PeerLostError as e:
         assert rank == 0 and "rank 1" in str(e), e
 
 
