@@ -14,7 +14,10 @@ static void batch_measure(const struct ctr_batch *b, const float *p, struct nn_m
     }
 }
 
-static int batch_print(const struct ctr_batch *b, const float *p, FILE *out, struct co_err *err) {
+static int batch_print(
+    const struct ctr_evaluation *e, const struct ctr_batch *b, const float *p, struct co_err *err) {
+    FILE *out = e->predictions;
+
     for (size_t i = 0; i < b->n; i++) {
         int n = b->bad[i] ? fprintf(out, "nan\n") : fprintf(out, "%.6f\n", (double)p[i]);
 
@@ -22,19 +25,20 @@ static int batch_print(const struct ctr_batch *b, const float *p, FILE *out, str
             return co_err_errno(err, errno, "cannot write to stdout");
         }
     }
-    return 0;
+    return e->refresh && fflush(out) != 0 ? co_err_errno(err, errno, "cannot write to stdout") : 0;
 }
 
 static int batch_evaluate(const struct ctr_evaluation *e, struct ctr_batch *b,
     struct ctr_rows *rows, struct nn_metrics *m, struct co_err *err) {
-    const float *p = NULL;
+    const float *p = NULL, *params = e->params;
 
+    CO_TRY(e->refresh ? e->refresh(e->source, &params, err) : 0);
     CO_TRY(ctr_model_lookup(e->model, b, err));
     ctr_rows_fit(rows, e->config, b);
     CO_TRY(e->rows(e->source, b->unique, b->n_unique, rows->at, err));
-    CO_TRY(ctr_model_forward(e->model, b, e->params, rows->at, &p, err));
+    CO_TRY(ctr_model_forward(e->model, b, params, rows->at, &p, err));
     batch_measure(b, p, m);
-    return e->predictions ? batch_print(b, p, e->predictions, err) : 0;
+    return e->predictions ? batch_print(e, b, p, err) : 0;
 }
 
 int ctr_evaluate(const struct ctr_evaluation *e, struct ctr_reader *r,

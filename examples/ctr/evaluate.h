@@ -13,6 +13,9 @@
 typedef int (*ctr_rows_fn)(
     void *source, const uint64_t *ids, size_t n, float *ret_rows, struct co_err *err);
 
+/* Before each batch: the parameters from now on, where the source has newer ones. */
+typedef int (*ctr_refresh_fn)(void *source, const float **params, struct co_err *err);
+
 struct ctr_evaluation {
     struct ctr_model *model;
     const struct ctr_config *config;
@@ -20,7 +23,9 @@ struct ctr_evaluation {
     const float *params;
     ctr_rows_fn rows;
     void *source;
-    FILE *predictions; /* gets a probability for each sample, nan for a bad one; may be NULL */
+    ctr_refresh_fn refresh; /* NULL: parameters stay, and predictions are written as the buffer is
+                             * full; else after each batch */
+    FILE *predictions;      /* gets a probability for each sample, nan for a bad one; may be NULL */
 };
 
 /* Reads r to its end; samples without label are not measured.  Returns the errors of the reader and

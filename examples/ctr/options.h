@@ -18,8 +18,9 @@ struct ctr_options {
     const char *embedding_optimizer; /* "": as optimizer */
     const char *mode;                /* async, sync or geo; "": by PADDLE_PS_STRATEGY, or async */
     int64_t k_steps, backup, staleness, merge; /* of rt_client_options; 0: not given */
-    const char *wire; /* type of values and gradients on the network; "": f32 */
-    double lr;        /* 0: the optimizer's own */
+    const char *wire;   /* type of values and gradients on the network; "": f32 */
+    double lr;          /* 0: the optimizer's own */
+    int64_t refresh_ms; /* predict: looks so often for a newer checkpoint; 0: never */
     int64_t batch_size, epochs;
     int64_t lines, test_lines, files,
         seed; /* of generated data; seed is also for initial weights */

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "common/clock.h"
+#include "common/log.h"
 #include "examples/ctr/data.h"
 #include "examples/ctr/evaluate.h"
 #include "runtime/rt.h"
@@ -11,7 +13,8 @@ CO_DEFINE_CLEANUP(struct rt_model *, rt_model_close)
 
 struct saved {
     struct rt_model *model;
-    uint32_t embedding;
+    uint32_t dense, embedding;
+    int64_t every_ms, next_ms; /* when to look for a newer checkpoint */
 };
 
 static int saved_rows(
@@ -20,6 +23,26 @@ static int saved_rows(
 
     (void)err;
     rt_model_sparse(s->model, s->embedding, ids, n, ret_rows);
+    return 0;
+}
+
+/* A training that still runs writes checkpoints, and removes old ones.  What cannot be read now
+ * changes nothing: the next time there may be a newer one. */
+static int saved_refresh(void *source, const float **params, struct co_err *err) {
+    struct saved *s = source;
+    struct co_err why = {0};
+    bool newer = false;
+
+    (void)err;
+    if (co_now_ms() >= s->next_ms) {
+        if (rt_model_refresh(s->model, &newer, &why) < 0) {
+            co_log_warn("no newer checkpoint read, still predicting with the old one", CO_E(&why));
+        } else if (newer) {
+            co_log_info("newer checkpoint", CO_I("checkpoint", rt_model_number(s->model)));
+        }
+        s->next_ms = co_now_ms() + s->every_ms;
+    }
+    *params = rt_model_dense(s->model, s->dense);
     return 0;
 }
 
@@ -51,8 +74,7 @@ int ctr_predict(const struct ctr_options *o, struct co_err *err) {
     CO_CLEANUP(ctr_model_freep) struct ctr_model *model = NULL;
     CO_CLEANUP(ctr_reader_freep) struct ctr_reader *reader = NULL;
     CO_AUTOFREE struct nn_metrics *metrics = co_xcalloc(1, sizeof(*metrics));
-    struct saved s = {0};
-    uint32_t dense = 0;
+    struct saved s = {.every_ms = o->refresh_ms};
     int rc = ctr_model_new(o->net, (size_t)o->batch_size, &model, err);
 
     if (rc == 0) {
@@ -63,7 +85,7 @@ int ctr_predict(const struct ctr_options *o, struct co_err *err) {
     }
     s.model = saved;
     rc = tables_find(
-        &s, o->load, ctr_model_layout(model)->total, &o->net->config, &dense, &s.embedding, err);
+        &s, o->load, ctr_model_layout(model)->total, &o->net->config, &s.dense, &s.embedding, err);
     if (rc == 0) {
         rc = ctr_data_open_test(o, &reader, err);
     }
@@ -76,9 +98,10 @@ int ctr_predict(const struct ctr_options *o, struct co_err *err) {
     const struct ctr_evaluation e = {.model = model,
         .config = &o->net->config,
         .batch = (size_t)o->batch_size,
-        .params = rt_model_dense(saved, dense),
+        .params = rt_model_dense(saved, s.dense),
         .rows = saved_rows,
         .source = &s,
+        .refresh = o->refresh_ms > 0 ? saved_refresh : NULL,
         .predictions = stdout};
     rc = ctr_evaluate(&e, reader, metrics, err);
     if (rc == 0 && metrics->n > 0) {

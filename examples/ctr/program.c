@@ -64,6 +64,9 @@ static const struct co_flag flags[] = {
     {"predict", CO_FLAG_BOOL, &options.predict, NULL,
         "no training: a probability for each line of the test data, with the model of --load; nan "
         "for a line that cannot be used"},
+    {"refresh", CO_FLAG_DURATION, &options.refresh_ms, "0",
+        "predict: looks so often for a newer checkpoint in --load, while a training still writes "
+        "there; 0: only at the beginning"},
     {"generate", CO_FLAG_STR, &options.generate, "",
         "no training: writes generated data to this directory (train/, test/)"},
     {"lines", CO_FLAG_INT, &options.lines, "40000", "generated training lines, of all workers",

@@ -1,6 +1,7 @@
 """Data as people have it: what the programs of examples/ take, what they refuse, and what they say."""
 import gzip
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -365,3 +366,47 @@ def test_resnet50_takes_whole_paths_and_waits_for_no_pipe(tmp_path):
         (tmp_path / f"{part}.txt").write_text("".join(whole) + "pipe.jpg 1\n")
     out, err = run(tmp_path, "resnet50", "--data=.", *small)
     assert "loss: " in out and "./pipe.jpg: a folder, pipe or device, expected a file" in err and "images=1" in err, (out, err)
+
+
+@pytest.mark.deadline(240)
+def test_prediction_follows_a_training_that_still_writes(tmp_path):
+    """--refresh: a line that comes after a newer checkpoint is predicted with that; a checkpoint that is not complete changes nothing."""
+    def train(save, *flags):
+        subprocess.run([BIN / "wide_and_deep", "--local", "--lines=4000", "--test-lines=100", f"--save={save}", *flags], cwd=tmp_path, check=True, timeout=100,
+                       env={**os.environ, "PADDLE_PS_CHECKPOINT_DIR": "all", "PADDLE_PS_CHECKPOINT_STEPS": "10"}, capture_output=True)
+
+    def grow():
+        """As a server does: the MANIFEST, which makes a checkpoint complete, comes last."""
+        (tmp_path / "grows").mkdir(exist_ok=True)
+        for c in sorted(set(os.listdir(tmp_path / "all")) - set(os.listdir(tmp_path / "grows"))):
+            shutil.copytree(tmp_path / "all" / c, tmp_path / "grows" / c, ignore=lambda folder, names: ["MANIFEST"])
+            shutil.copy(tmp_path / "all" / c / "MANIFEST", tmp_path / "grows" / c / "new")
+            os.rename(tmp_path / "grows" / c / "new", tmp_path / "grows" / c / "MANIFEST")
+
+    def alone():
+        out, = subprocess.run([*predict, "--test=one"], cwd=tmp_path, check=True, capture_output=True, text=True, timeout=100).stdout.split()
+        return out
+    predict = [BIN / "wide_and_deep", "--predict", "--load=grows", "--batch-size=1"]
+    run(tmp_path, "wide_and_deep", "--generate=d", "--lines=10", "--test-lines=1")
+    line = (tmp_path / "d/test/part-00000.txt").read_text()
+    (tmp_path / "one").write_text(line)
+    train("m1")
+    grow()
+    before = alone()
+    train("m2", "--load=m1", "--epochs=2")
+    os.mkfifo(tmp_path / "lines")
+    p = subprocess.Popen([*predict, "--refresh=1ms", "--test=lines"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with open(tmp_path / "lines", "w") as to:
+        def ask():
+            to.write(line)
+            to.flush()
+            return p.stdout.readline().strip()
+        assert ask() == before
+        (tmp_path / "grows/ckpt-000000000999").mkdir()
+        assert ask() == before
+        (tmp_path / "grows/ckpt-000000000999").rmdir()
+        grow()
+        after = ask()
+    assert after == alone() != before
+    out, err = p.communicate(timeout=100)
+    assert p.returncode == 0 and out == "" and err.count("newer checkpoint") == 1 and "TEST ---> " in err, err
