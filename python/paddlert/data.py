@@ -366,8 +366,6 @@ class Dataset:
 
     def __iter__(self) -> Iterator[Batch]:
         start, self._start = self._start, None
-        if self._reader is not None:
-            self._reader.close()
         self._reader = reader = self._open(start)
         epoch = reader.counts().epoch
         self._epoch = epoch + 1

@@ -165,6 +165,33 @@ print(os.waitpid(child, 0)[1])
                                         "[5, 6]"]
 
 
+def test_two_iterations_at_once_and_arguments_that_are_wrong(python, tmp_path):
+    """One in the other, as over any sequence; an iterator that is read by two threads says so."""
+    (tmp_path / "lines").write_text("click:1 1:5\nclick:1 1:6\n")
+    out, = finish(python("""
+import pickle, threading
+from paddlert.data import Dataset
+d = Dataset("lines", "slots", slots=1, pad=1)
+print([(int(a.ids[0, 0]), [int(b.ids[0, 0]) for b in d]) for a in d])
+i = iter(d)
+next(i)
+print([int(b.ids[0, 0]) for b in pickle.loads(pickle.dumps(d))], [int(b.ids[0, 0]) for b in i])
+for wrong in (dict(batch=0), dict(batch=1.5), dict(pad=-1), dict(share="lines"), dict(repeat=0), dict(max_bad=-1), dict(pipe_command=3), dict(rank=0, world=0)):
+    try:
+        Dataset("lines", "slots", slots=1, **wrong)
+        print("taken", wrong)
+    except (TypeError, ValueError):
+        pass
+for position in ({}, {**d.position(), "file": 7}, {**d.position(), "check": 1}, 3):
+    try:
+        d.restore(position)
+        print("taken", position)
+    except (TypeError, ValueError):
+        pass
+"""))
+    assert out.splitlines() == ["[(5, [5, 6]), (6, [5, 6])]", "[6] [6]"]
+
+
 def test_fleets_datasets(python, tmp_path):
     """QueueDataset in the order of lines, through a command; InMemoryDataset in an order of its own, with the same samples."""
     (tmp_path / "lines").write_text("".join(f"{k};{','.join(['7'] * (k % 3))}\n" for k in range(50)))
