@@ -275,7 +275,7 @@ class Parallel:
                     self._send(i)
             self._there[:] = self._is_taken
             self._reducer.ready(len(self._parameters))
-            self._reducer.wait()
+            self._reducer.wait()                # no deadline: all_reduces, which have the group's call_timeout
             for i in np.flatnonzero(self._there).tolist():
                 self._give(self._parameters[i][1], self._views[i])
             self._taken.clear()

@@ -11,7 +11,7 @@ struct cmd_command {
     bool says;
 };
 
-enum { CMD_COMMAND_COUNT = 14 };
+enum { CMD_COMMAND_COUNT = 15 };
 extern const struct cmd_command cmd_commands[CMD_COMMAND_COUNT];
 
 /* Finds a command by its name, its alias, or a path that ends with one of them; -1: none. */
