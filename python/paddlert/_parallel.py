@@ -6,13 +6,14 @@ import ctypes
 import json
 import os
 import threading
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from . import _abi
-from ._lib import C, Error, Here, InvalidError, UnsupportedError, call, call_long, chosen, instance, real
+from ._lib import C, Error, Here, InvalidError, UnsupportedError, call_long, check, chosen, instance, real
 from .arrays import Array
 from .group import Group
 from .job import Job
@@ -35,7 +36,7 @@ class Reducer(Here):
                                           error_feedback=wire != _abi.RT_F32)
         handle = ctypes.c_void_p()
         call_long(group, "rt_reducer_open", group._open(), listed, len(listed), ctypes.byref(options), ctypes.byref(handle))
-        self._handle = handle
+        self._handle, self._err = handle, _abi.co_err()
         group.reducers.append(handle)
 
     def __del__(self) -> None:
@@ -63,7 +64,7 @@ class Reducer(Here):
         return [int(C.rt_reducer_bucket(self._open(), i)) for i in range(len(self._sizes))]
 
     def ready(self, i: int) -> None:
-        call("rt_reducer_ready", self._open(), i)
+        check(self._err, C.rt_reducer_ready(self._open(), i, ctypes.byref(self._err)))
 
     def wait(self) -> None:
         call_long(self._group, "rt_reducer_wait", self._open(), None)
@@ -111,7 +112,7 @@ class Parallel:
     """The gradients of a model, averaged over the ranks of a group while backward still makes others.
 
     A framework's class says how: _kind(tensor) -> "float32 [3, 4]", _size(tensor), _bytes(tensor) -> uint8 array,
-    _set_bytes(tensor, array), _view(values, parameter), which is written by _take(parameter, view) and read by _give(parameter, view),
+    _set_bytes(tensor, array), _view(values, parameter), _take and _give([(parameter, view)]), which copy gradients to views and back,
     _made(parameter), whether it has a gradient, and _at_end(function), called when this backward has ended.
     """
 
@@ -167,11 +168,11 @@ class Parallel:
         raise NotImplementedError
 
     @staticmethod
-    def _take(parameter: Any, view: Any) -> None:
+    def _take(pairs: Sequence[tuple[Any, Any]]) -> None:
         raise NotImplementedError
 
     @staticmethod
-    def _give(parameter: Any, view: Any) -> None:
+    def _give(pairs: Sequence[tuple[Any, Any]]) -> None:
         raise NotImplementedError
 
     @staticmethod
@@ -192,8 +193,16 @@ class Parallel:
         self._reducer = Reducer(self.group, [*sizes, ("which there are", n)], *self._options)
         self._views = [self._view(self._reducer.values(self._place[i]), p) for i, (_, p) in enumerate(self._parameters)]
         self._there = self._reducer.values(n)
+        in_order = self._reducer.buckets()
+        self._bucket = [in_order[self._place[i]] for i in range(n)]
+        self._reset()
+
+    def _reset(self) -> None:
+        """For the next step."""
         self._taken: list[int] = []
-        self._is_taken = [False] * n
+        self._is_taken = [False] * len(self._parameters)
+        self._missing = Counter(self._bucket)
+        self._made_of: defaultdict[int, list[int]] = defaultdict(list)         # by bucket: made, and not handed over
 
     def _broadcast(self, tensors: Sequence[Any]) -> None:
         """Rank 0's values, for everybody."""
@@ -252,14 +261,23 @@ class Parallel:
             self._give_up(e)
 
     def _send(self, i: int) -> None:
-        name, parameter = self._parameters[i]
         if self._is_taken[i]:
-            raise InvalidError(f'parameter "{name}" got a gradient twice in one backward, expected once: checkpoints of activations must not '
+            raise InvalidError(f'parameter "{self._parameters[i][0]}" got a gradient twice in one backward, expected once: checkpoints of activations must not '
                           "be reentrant")
-        self._take(parameter, self._views[i])
         self._is_taken[i] = True
         self._taken.append(i)
-        self._reducer.ready(self._place[i])
+        bucket = self._bucket[i]
+        self._made_of[bucket].append(i)
+        self._missing[bucket] -= 1
+        if not self._missing[bucket]:
+            self._hand_over(bucket)
+
+    def _hand_over(self, bucket: int) -> None:
+        """A bucket's gradients at once, which is faster than one by one: none travels before all are there."""
+        made = self._made_of.pop(bucket)
+        self._take([(self._parameters[i][1], self._views[i]) for i in made])
+        for i in made:
+            self._reducer.ready(self._place[i])
 
     def _end(self) -> None:
         """Of a backward.  A gradient that it did not make is what it was, of steps that only accumulated; one that no rank has
@@ -273,13 +291,15 @@ class Parallel:
             for i, (_, parameter) in enumerate(self._parameters):
                 if not self._is_taken[i] and self._made(parameter):
                     self._send(i)
+            for bucket in list(self._made_of):
+                self._hand_over(bucket)
             self._there[:] = self._is_taken
             self._reducer.ready(len(self._parameters))
             self._reducer.wait()                # no deadline: all_reduces, which have the group's call_timeout
-            for i in np.flatnonzero(self._there).tolist():
-                self._give(self._parameters[i][1], self._views[i])
-            self._taken.clear()
-            self._is_taken = [False] * len(self._parameters)
+            averaged = np.flatnonzero(self._there).tolist()
+            if averaged:
+                self._give([(self._parameters[i][1], self._views[i]) for i in averaged])
+            self._reset()
             if self._learning:
                 self._learn(first)
         except BaseException as e:

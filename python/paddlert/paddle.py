@@ -35,7 +35,7 @@ import contextlib
 import functools
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -182,20 +182,22 @@ class _Parallel(Parallel):
         return values.reshape(parameter.shape)
 
     @staticmethod
-    def _take(parameter: paddle.Tensor, view: Array) -> None:
-        gradient = parameter.grad
-        if gradient.is_selected_rows():
-            raise UnsupportedError(f"a gradient of {list(parameter.shape)} is sparse, expected a dense one: Embedding(sparse=False), or "
-                              "paddlert.paddle.Embedding")
-        np.copyto(view, _float32(gradient).numpy())
+    def _take(pairs: Sequence[tuple[paddle.Tensor, Array]]) -> None:
+        for parameter, view in pairs:
+            gradient = parameter.grad
+            if gradient.is_selected_rows():
+                raise UnsupportedError(f"a gradient of {list(parameter.shape)} is sparse, expected a dense one: Embedding(sparse=False), or "
+                                  "paddlert.paddle.Embedding")
+            np.copyto(view, _float32(gradient).numpy())
 
     @staticmethod
-    def _give(parameter: paddle.Tensor, view: Array) -> None:
-        average = paddle.to_tensor(view, place=parameter.place).astype(parameter.dtype)
-        if parameter.grad is None:
-            parameter.grad = average
-        else:
-            parameter.grad.set_value(average)
+    def _give(pairs: Sequence[tuple[paddle.Tensor, Array]]) -> None:
+        for parameter, view in pairs:
+            average = paddle.to_tensor(view, place=parameter.place).astype(parameter.dtype)
+            if parameter.grad is None:
+                parameter.grad = average
+            else:
+                parameter.grad.set_value(average)
 
     @staticmethod
     def _made(parameter: paddle.Tensor) -> bool:

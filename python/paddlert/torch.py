@@ -36,7 +36,7 @@ import contextlib
 import copy
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -248,19 +248,20 @@ class _Parallel(Parallel):
         return torch.from_numpy(values).view(parameter.shape)
 
     @staticmethod
-    def _take(parameter: torch.Tensor, view: torch.Tensor) -> None:
-        gradient = parameter.grad
-        assert gradient is not None
-        if gradient.layout != torch.strided:
-            raise UnsupportedError(f"a gradient of {list(gradient.shape)} is {gradient.layout}, expected a dense one: Embedding(sparse=False), or "
+    def _take(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
+        gradients = [p.grad.detach() for p, _ in pairs if p.grad is not None]
+        sparse = next((g for g in gradients if g.layout != torch.strided), None)
+        if sparse is not None:
+            raise UnsupportedError(f"a gradient of {list(sparse.shape)} is {sparse.layout}, expected a dense one: Embedding(sparse=False), or "
                               "paddlert.torch.Embedding")
-        view.copy_(gradient.detach())
+        torch._foreach_copy_([view for _, view in pairs], gradients)
 
     @staticmethod
-    def _give(parameter: torch.Tensor, view: torch.Tensor) -> None:
-        if parameter.grad is None:
-            parameter.grad = torch.empty_like(parameter)
-        parameter.grad.detach().copy_(view)
+    def _give(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
+        for parameter, _ in pairs:
+            if parameter.grad is None:
+                parameter.grad = torch.empty_like(parameter)
+        torch._foreach_copy_([p.grad.detach() for p, _ in pairs if p.grad is not None], [view for _, view in pairs])
 
     @staticmethod
     def _made(parameter: torch.Tensor) -> bool:

@@ -1613,11 +1613,13 @@ class Fake(Parallel):
     def _set_bytes(p, array):
         p.value[...] = array.view(p.value.dtype).reshape(p.value.shape)
     @staticmethod
-    def _take(p, view):
-        view[...] = p.grad
+    def _take(pairs):
+        for p, view in pairs:
+            view[...] = p.grad
     @staticmethod
-    def _give(p, view):
-        p.grad = view.copy()
+    def _give(pairs):
+        for p, view in pairs:
+            p.grad = view.copy()
 def parameter(*shape, dtype="f4"):
     return SimpleNamespace(value=np.full(shape, rank + 1, dtype), grad=None)
 def wrap(named, others=(), buffers=(), group=None, **more):
@@ -1663,8 +1665,13 @@ print(said() == ([None] * 4 + [2] if rank else [6] + [None] * 4))
 parallel.forward(True, True)
 backward(parallel, {1: 1})
 print(said())
+for p in named.values():
+    p.grad = None
+parallel.begin()
+ends.pop()()
+print(said() == [None] * 5)
 """))
-    same = ["[1.0, 1.0, 1.0, 1.0, 1.0] [1, 1] 1.0", "[0.5, 2.0, 3.5, 4.0, None] [1, 2, 3, 4, 0]", "True", "[3.0, 1.0, None, None, 1.0]"]
+    same = ["[1.0, 1.0, 1.0, 1.0, 1.0] [1, 1] 1.0", "[0.5, 2.0, 3.5, 4.0, None] [1, 2, 3, 4, 0]", "True", "[3.0, 1.0, None, None, 1.0]", "True"]
     assert [o.splitlines() for o in out] == [same] * 2
 
 
