@@ -1,8 +1,10 @@
 """examples/python at batch 512: rows on a server beside the framework's own embedding and optimizer, one trainer, interleaved.
+Then data parallel training beside torch's own over Gloo, in turn in the same processes (peer_ddp.py).
 
 The server has a core of its own where there are two.  CPU is that of the trainer while it trains, which other load disturbs
 less than the rate.  TORCH_PYTHON and PADDLE_PYTHON name Pythons that have them; what is not named is left out.
 """
+import json
 import os
 import re
 import statistics
@@ -37,7 +39,45 @@ def run(runs):
                      f"{os.getloadavg()[0]:.0f}"])
     table("wide_and_deep in Python: batch 512, 1 trainer, 1 server (loopback; medians)",
           ["framework", "rows", "examples/s", "own = 1", "CPU us an example", "by CPU, own = 1", "AUC", "load"], rows)
-    return [{"framework": name, "form": form, "runs": r} for (name, form), r in out.items()]
+    return [{"framework": name, "form": form, "runs": r} for (name, form), r in out.items()] + (data_parallel(pythons["torch"], runs)
+                                                                                                if "torch" in pythons else [])
+
+
+def data_parallel(python, runs):
+    """hidden: how much of an all_reduce of as many values alone does not lengthen backward."""
+    rows, out = [], []
+    for model in ("large", "small"):
+        for ranks in (2, 4):
+            r = [ranks_of(python, model, ranks) for _ in range(runs)]
+            differ = max(x["losses"]["differ"] for x in r)
+            if differ > 1e-5:
+                sys.exit(f"python: {model}, {ranks} ranks: losses differ by {differ:.1e} of torch's own")
+            base = middle([x["torch"] for x in r], "rate")
+            for name in ("torch", "paddlert"):
+                found = [x[name] for x in r]
+                rows.append([model, ranks, name, f"{middle(found, 'rate'):.0f}", f"{middle(found, 'rate') / base:.2f}",
+                             f"{100 * middle(found, 'hidden'):.0f} %", f"{differ:.0e}", f"{os.getloadavg()[0]:.0f}"])
+            out.append({"model": model, "ranks": ranks, "runs": r})
+    table("data parallel in PyTorch: 3 layers of 1024, batch 64 a rank; 100 of 32, batch 32 (shared memory; Gloo: loopback; medians)",
+          ["model", "ranks", "by", "examples/s", "torch = 1", "hidden", "losses differ by", "load"], rows)
+    return out
+
+
+def ranks_of(python, model, ranks):
+    """What rank 0 of peer_ddp.py prints."""
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "python"), "PYTHONWARNINGS": "ignore"}
+    port, *ports = (free_port() for _ in range(ranks + 1))
+    words = [str(port), *(f"127.0.0.1:{p}" for p in ports)]
+    run = [subprocess.Popen([python, ROOT / "bench/peer_ddp.py", model, str(i), *words], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            text=True) for i in range(ranks)]
+    try:
+        said = [p.communicate(timeout=600) for p in run]
+    finally:
+        for p in run:
+            p.kill()
+    if any(p.returncode for p in run):
+        sys.exit(f"python: {model}, {ranks} ranks: {''.join(e for _, e in said)[-2000:]}")
+    return json.loads(said[0][0].splitlines()[-1])
 
 
 def middle(runs, key):

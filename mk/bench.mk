@@ -22,7 +22,7 @@ bench-resnet: all
 ## bench-ps: parameter servers, row by row of their goals, 10 minutes; peers: TORCH_PYTHON, PADDLE_PYTHON (2.6.2)
 bench-ps: all
 	@$(ABI) && $(BENCH_RUN) ps $(BENCH)
-## bench-python: PyTorch and Paddle with rows on a server beside their own embeddings (TORCH_PYTHON, PADDLE_PYTHON)
+## bench-python: PyTorch and Paddle beside themselves: rows on a server, data parallel (TORCH_PYTHON, PADDLE_PYTHON)
 bench-python: all
 	@$(ABI) && $(BENCH_RUN) python $(BENCH)
 ## bench-data: readers of samples beside a loop in Python, pandas and pyarrow (DATA_PYTHON names a Python that has them)
