@@ -163,10 +163,12 @@ class StrategyFactory:
 
     @classmethod
     def create_sync_strategy(cls) -> DistributedStrategy:
+        """All workers make a step together."""
         return cls._make(False)
 
     @classmethod
     def create_async_strategy(cls) -> DistributedStrategy:
+        """Each worker's gradients are applied at once."""
         return cls._make(True)
 
     @classmethod
@@ -178,6 +180,7 @@ class StrategyFactory:
 
     @classmethod
     def create_geo_strategy(cls, update_frequency: int = 100) -> DistributedStrategy:
+        """Each worker trains a copy, and exchanges differences every update_frequency steps."""
         if whole_number("update_frequency", update_frequency) < 1:
             raise InvalidError(f"update_frequency is {update_frequency}, expected at least 1")
         return cls._make(True, k_steps=update_frequency)
@@ -352,12 +355,15 @@ class QueueDataset:
         self.set_pipe_command(pipe_command)
 
     def set_batch_size(self, batch_size: int) -> None:
+        """Samples of a Batch; the last one of a pass has what is left."""
         self._settings["batch"] = whole_number("batch_size", batch_size)
 
     def set_thread(self, thread_num: int) -> None:
+        """Threads that parse; 0: as many as paddlert.data.Dataset takes by itself."""
         self._settings["threads"] = whole_number("thread_num", thread_num)
 
     def set_pipe_command(self, pipe_command: str) -> None:
+        """Of the shell: reads a file at its standard input and writes lines; 'cat': none."""
         self._settings["pipe_command"] = None if pipe_command == "cat" else pipe_command
 
     def set_use_var(self, var_list: Sequence[Any]) -> None:
@@ -369,9 +375,11 @@ class QueueDataset:
         self._settings["columns"] = list(kinds)
 
     def set_filelist(self, filelist: Sequence[str]) -> None:
+        """Files of this worker, in the order in which they are read."""
         self._files = list(filelist)
 
     def get_filelist(self) -> list[str]:
+        """Those of set_filelist."""
         return list(self._files)
 
     def _dataset(self, **more: Any) -> Dataset:
@@ -398,9 +406,11 @@ class InMemoryDataset(QueueDataset):
         return self._kept
 
     def load_into_memory(self) -> None:
+        """Reads all files, once."""
         self._kept = Kept(list(self._dataset(batch=4096)))
 
     def release_memory(self) -> None:
+        """Forgets what was read."""
         self._kept = None
 
     def get_memory_data_size(self, fleet: Any = None) -> int:
@@ -410,10 +420,12 @@ class InMemoryDataset(QueueDataset):
     get_shuffle_data_size = get_memory_data_size
 
     def local_shuffle(self) -> None:
+        """Another order of this worker's samples, each time."""
         self._shuffles += 1
         self._memory().shuffle(self._shuffles)
 
     def global_shuffle(self, fleet: Any = None, thread_num: int = 0) -> None:
+        """Refused: UnsupportedError says what to do instead."""
         raise UnsupportedError("global_shuffle sends samples to other workers, expected local_shuffle(), and set_filelist(...) of other files "
                           "in each epoch")
 

@@ -266,6 +266,7 @@ class DataParallel(paddle.nn.Layer):
         return self._parallel.group
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
+        """Of the model, with the same arguments and result.  Outside of no_sync(), its backward averages the gradients."""
         if not paddle.is_grad_enabled():
             return self._layers(*inputs, **named)
         parallel = self._parallel

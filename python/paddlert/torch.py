@@ -312,6 +312,7 @@ class DistributedDataParallel(torch.nn.Module):
         return self._parallel.group
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
+        """Of the model, with the same arguments and result.  Outside of no_sync(), its backward averages the gradients."""
         if not torch.is_grad_enabled():
             return self.module(*inputs, **named)
         parallel = self._parallel
