@@ -13,7 +13,6 @@
 #include "runtime/tools/tools.h"
 #include "runtime/train/meter/meter.h"
 #include "runtime/train/optim/rules_page.h"
-#include "runtime/train/table/policy_page.h"
 
 enum { PAGE_MAX = 1 << 20, JOINED_MAX = 128, OLD_NAMES = 2, NAMES = 4, CKPT_MAX = 16 };
 
@@ -101,17 +100,12 @@ static void read_manual(struct co_manual *m) {
 
 /* ---- pages --------------------------------------------------------------------------------- */
 
-static int rules_markdown(struct co_buf *to, struct co_err *err) {
-    CO_TRY(optim_markdown(to, err));
-    return table_policy_markdown(to, err);
-}
-
 static const struct {
     const char *name;
     int (*print)(struct co_buf *to, struct co_err *err); /* or */
     void (*print_manual)(FILE *out, const struct co_manual *of);
 } pages[] = {{"launch", options_markdown, NULL}, {"torchrun", options_torchrun_markdown, NULL},
-    {"rules", rules_markdown, NULL}, {"metrics", meter_markdown, NULL},
+    {"rules", optim_markdown, NULL}, {"metrics", meter_markdown, NULL},
     {"man", NULL, co_manual_man}, {"bash", NULL, co_manual_bash}, {"zsh", NULL, co_manual_zsh}};
 
 int cmd_docs(int argc, char **argv) {

@@ -4,6 +4,7 @@
 #include "common/mem.h"
 #include "runtime/train/optim/init.h"
 #include "runtime/train/optim/optim.h"
+#include "runtime/train/optim/row_kinds.h"
 #include "runtime/train/optim/schedule.h"
 
 /* A table of names with a table of parameters behind it. */
@@ -135,9 +136,46 @@ static int add_initialisers(struct co_buf *to, struct co_err *err) {
     return 0;
 }
 
+static const char rows_text[] =
+    "\n## Which rows a table has\n\n"
+    "Of sparse tables (`admit` and `evict` in `struct rt_table_spec`): `count:n=3`, "
+    "`ttl:seconds=86400`. The score of shows s with clicks c is (s - c) nonclk_coeff + c "
+    "click_coeff.\n\n";
+
+static int add_row_kinds(struct co_buf *to, const char *what, const struct optim_row_kind *kinds,
+    size_t n, struct co_err *err) {
+    CO_TRY(co_buf_addf(to, err, "| %s | |\n| --- | --- |\n", what));
+    for (size_t i = 0; i < n; i++) {
+        CO_TRY(co_buf_addf(to, err, "| `%s` | %s |\n", kinds[i].name, kinds[i].help));
+    }
+    CO_TRY(co_buf_addf(
+        to, err, "\n| %s | parameter | default | |\n| --- | --- | --- | --- |\n", what));
+    for (size_t i = 0; i < n * OPTIM_ROW_PARAMS; i++) {
+        const struct optim_row_kind *k = &kinds[i / OPTIM_ROW_PARAMS];
+        const struct optim_row_param *p = &k->params[i % OPTIM_ROW_PARAMS];
+
+        if (p->name) {
+            CO_TRY(co_buf_addf(
+                to, err, "| `%s` | `%s` | %g | %s |\n", k->name, p->name, p->initial, p->help));
+        }
+    }
+    return 0;
+}
+
+static int add_rows(struct co_buf *to, struct co_err *err) {
+    size_t n;
+    const struct optim_row_kind *kinds = optim_admit_kinds(&n);
+    CO_TRY(co_buf_adds(to, rows_text, err));
+    CO_TRY(add_row_kinds(to, "admit", kinds, n, err));
+    kinds = optim_evict_kinds(&n);
+    CO_TRY(co_buf_adds(to, "\n", err));
+    return add_row_kinds(to, "evict", kinds, n, err);
+}
+
 int optim_markdown(struct co_buf *to, struct co_err *err) {
     CO_TRY(add_rules(to, err));
     CO_TRY(add_hypers(to, err));
     CO_TRY(add_schedules(to, err));
-    return add_initialisers(to, err);
+    CO_TRY(add_initialisers(to, err));
+    return add_rows(to, err);
 }

@@ -8,58 +8,12 @@
 #include "common/mem.h"
 #include "common/pairs.h"
 #include "common/parse.h"
+#include "runtime/train/optim/row_kinds.h"
 
-#define LARGE 1e18
-#define NONCLK "what a show without a click adds to the score"
-#define CLICK "what a click adds to the score"
+_Static_assert((int)TABLE_POLICY_PARAMS == (int)OPTIM_ROW_PARAMS, "a place for each parameter");
 
-static const struct table_policy_kind admits[] = {
-    [TABLE_ADMIT_ALL] = {"all", 0, {{NULL}}, "an id has a row from its first push on"},
-    [TABLE_ADMIT_COUNT] = {"count", 0, {{"n", 10, 1, 65535, "pushes before the row"}},
-        "an id gets a row with its n-th push"},
-    [TABLE_ADMIT_PROBABILITY] = {"probability", 0,
-        {{"p", 0.1, 0, 1, "probability of a row with each push"}},
-        "an id gets a row with a push at random"},
-    [TABLE_ADMIT_SHOW_CLICK] = {"show_click", 0,
-        {{"threshold", 10, 1e-6, 1e9, "the score for a row"}, {"nonclk_coeff", 0.1, 0, 1e6, NONCLK},
-            {"click_coeff", 1, 0, 1e6, CLICK}},
-        "an id gets a row when its shows and clicks reach a score"},
-};
-
-static const struct table_policy_kind evicts[] = {
-    [TABLE_EVICT_NONE] = {"none", 0, {{NULL}}, "rows stay"},
-    [TABLE_EVICT_TTL] = {"ttl", 1,
-        {{"seconds", 0, 0, 4e9, "time without a push; either this"},
-            {"steps", 0, 0, 4e9, "or this, the same in steps"}},
-        "rows that were not pushed to for long are erased"},
-    [TABLE_EVICT_LFU] = {"lfu", 1,
-        {{"capacity", 0, 1, LARGE, "rows of the whole table, all servers together"}},
-        "beyond its capacity a table loses rows that are pushed to least often"},
-    [TABLE_EVICT_CTR] = {"ctr", 4,
-        {{"nonclk_coeff", 0.1, 0, 1e6, NONCLK}, {"click_coeff", 1, 0, 1e6, CLICK},
-            {"base_threshold", 1.5, 0, LARGE, "least score of rows that a BASE or DELTA save has"},
-            {"delta_threshold", 0.25, 0, LARGE,
-                "least score since the last save, of rows that a DELTA save has"},
-            {"delta_keep_days", 16, 0, 1e6,
-                "days without a push, at most, of rows that such saves have"},
-            {"show_click_decay_rate", 0.98, 0, 1, "each rt_shrink multiplies counts by it"},
-            {"delete_threshold", 0.8, 0, LARGE, "rows of a lower score are erased"},
-            {"delete_after_unseen_days", 30, 0, 1e6, "rows without a push for longer are erased"}},
-        "rt_shrink erases rows by shows, clicks and age: Paddle's CtrCommonAccessor"},
-};
-
-const struct table_policy_kind *table_admit_kinds(size_t *ret_n) {
-    *ret_n = CO_ARRAY_LEN(admits);
-    return admits;
-}
-
-const struct table_policy_kind *table_evict_kinds(size_t *ret_n) {
-    *ret_n = CO_ARRAY_LEN(evicts);
-    return evicts;
-}
-
-static int set_param(const char *what, const struct table_policy_kind *k, const char *item,
-    size_t len, struct table_policy *ret, struct co_err *err) {
+static int set_param(const char *what, const struct optim_row_kind *k, const char *item, size_t len,
+    struct table_policy *ret, struct co_err *err) {
     char text[96];
     (void)snprintf(text, sizeof(text), "%.*s", (int)len, item);
     char *eq = strchr(text, '=');
@@ -69,7 +23,7 @@ static int set_param(const char *what, const struct table_policy_kind *k, const 
     }
     *eq = '\0';
     for (size_t i = 0; i < TABLE_POLICY_PARAMS && k->params[i].name; i++) {
-        const struct table_policy_param *p = &k->params[i];
+        const struct optim_row_param *p = &k->params[i];
         if (strcmp(text, p->name) == 0) {
             return co_parse_f64(text, eq + 1, p->min, p->max, &ret->p[i], err);
         }
@@ -77,8 +31,8 @@ static int set_param(const char *what, const struct table_policy_kind *k, const 
     return co_err_set(err, CO_INVALID, "%s \"%s\" has no parameter \"%s\"", what, k->name, text);
 }
 
-static int parse(const char *what, const struct table_policy_kind *kinds, size_t n,
-    const char *text, struct table_policy *ret, struct co_err *err) {
+static int parse(const char *what, const struct optim_row_kind *kinds, size_t n, const char *text,
+    struct table_policy *ret, struct co_err *err) {
     text = text && *text ? text : kinds[0].name;
     size_t len = strcspn(text, ":"), k = 0;
     while (k < n && (strlen(kinds[k].name) != len || strncmp(kinds[k].name, text, len) != 0)) {
@@ -107,7 +61,9 @@ static int parse(const char *what, const struct table_policy_kind *kinds, size_t
 
 int table_admit_parse(const char *text, struct table_policy *ret, struct co_err *err) {
     struct table_policy p = {0};
-    int rc = parse("admit", admits, CO_ARRAY_LEN(admits), text, &p, err);
+    size_t n;
+    const struct optim_row_kind *kinds = optim_admit_kinds(&n);
+    int rc = parse("admit", kinds, n, text, &p, err);
     if (rc == 0 && p.kind == TABLE_ADMIT_COUNT && p.p[TABLE_ADMIT_N] != floor(p.p[TABLE_ADMIT_N])) {
         return co_err_set(
             err, CO_INVALID, "admit \"count\": n %g is not a whole number", p.p[TABLE_ADMIT_N]);
@@ -118,7 +74,9 @@ int table_admit_parse(const char *text, struct table_policy *ret, struct co_err 
 
 int table_evict_parse(const char *text, struct table_policy *ret, struct co_err *err) {
     struct table_policy p = {0};
-    int rc = parse("evict", evicts, CO_ARRAY_LEN(evicts), text, &p, err);
+    size_t n;
+    const struct optim_row_kind *kinds = optim_evict_kinds(&n);
+    int rc = parse("evict", kinds, n, text, &p, err);
     if (rc == 0 && p.kind == TABLE_EVICT_TTL &&
         (p.p[TABLE_EVICT_SECONDS] > 0) == (p.p[TABLE_EVICT_STEPS] > 0)) {
         return co_err_set(err, CO_INVALID, "evict \"ttl\" needs seconds or steps, one of them");
@@ -146,7 +104,8 @@ struct ctr {
 };
 
 size_t table_evict_words(const struct table_policy *evict) {
-    return evicts[evict->kind].words;
+    size_t n;
+    return optim_evict_kinds(&n)[evict->kind].words;
 }
 
 const char *table_evict_keeps(const struct table_policy *evict) {

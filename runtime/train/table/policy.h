@@ -67,23 +67,6 @@ struct table_policy {
     double p[TABLE_POLICY_PARAMS];
 };
 
-struct table_policy_param {
-    const char *name; /* NULL: the end */
-    double initial, min, max;
-    const char *help;
-};
-
-struct table_policy_kind {
-    const char *name;
-    size_t words; /* of a row's head */
-    struct table_policy_param params[TABLE_POLICY_PARAMS];
-    const char *help;
-};
-
-/* The tables of kinds.  Static storage. */
-const struct table_policy_kind *table_admit_kinds(size_t *ret_n);
-const struct table_policy_kind *table_evict_kinds(size_t *ret_n);
-
 /* text NULL or "": admit all, evict none.  CO_INVALID: says what is wrong and what was expected. */
 CO_MUST_CHECK int table_admit_parse(const char *text, struct table_policy *ret, struct co_err *err);
 CO_MUST_CHECK int table_evict_parse(const char *text, struct table_policy *ret, struct co_err *err);
