@@ -256,6 +256,12 @@ static int pass_next(struct rt_data *d, bool *ret_ends, struct co_err *err) {
     }
     d->ended = d->samples == 0 || d->pass + 1 >= d->passes;
     *ret_ends = d->ended;
+    if (!d->ended && d->drop_last && d->samples < d->batch) { /* as would all others, without end */
+        return co_err_set(err, CO_INVALID,
+            "a pass over \"%s\" has %llu samples, which fill no batch of %u, expected a smaller "
+            "batch, or no drop_last",
+            d->name, (unsigned long long)d->samples, d->batch);
+    }
     if (!d->ended) {
         d->passed = false;
         d->pass++;

@@ -524,11 +524,28 @@ static void the_last_batch_may_be_dropped(void **state) {
             .batch = batch,
             .pad = 1,
             .drop_last = true,
-            .passes = 3};
+            .passes = batch > 9 ? 1 : 3};
         CO_CLEANUP(rt_data_closep) struct rt_data *d = data_open(o, f);
 
         assert_int_equal(numbers_read(d, numbers, NULL), 3 * (9 / batch * batch));
     }
+}
+
+/* It would read pass after pass without end. */
+static void passes_that_fill_no_batch_are_refused(void **state) {
+    struct fixture *f = *state;
+    struct rt_data_batch *b = NULL;
+    struct co_err err = {0};
+    struct rt_data_options o = {.format = RT_DATA_SLOTS,
+        WITH(number_fields),
+        .batch = 10,
+        .drop_last = true,
+        .passes = 1000};
+
+    numbers_write(f, 1, 10, ""); /* 9 of them can be used */
+    CO_CLEANUP(rt_data_closep) struct rt_data *d = data_open(o, f);
+    assert_int_equal(rt_data_next(d, -1, &b, &err), CO_INVALID);
+    assert_non_null(strstr(co_err_text(&err), "has 9 samples, which fill no batch of 10"));
 }
 
 /* A pipe whose writer is slow: nothing is there yet, and nothing is lost. */
@@ -686,6 +703,7 @@ int main(void) {
         TEST(each_file_has_its_own_header),
         TEST(a_position_of_other_data_is_refused),
         TEST(the_last_batch_may_be_dropped),
+        TEST(passes_that_fill_no_batch_are_refused),
         TEST(a_wait_ends_and_is_repeated),
         TEST(output_of_a_command),
         TEST(output_of_a_command_has_shares_and_positions),
