@@ -24,6 +24,7 @@ docs/rules.md, and its updates are the servers'.  Names of fleet that are not he
 """
 from __future__ import annotations
 
+import ctypes
 import json
 import math
 import os
@@ -34,7 +35,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ._kept import Kept
-from ._lib import InvalidError, UnsupportedError, addresses, instance, renamed, whole_number, with_options
+from ._lib import InvalidError, UnsupportedError, addresses, instance, number, renamed, whole_number, with_options
 from ._options import ClientOptions, ServerOptions
 from ._training import Synchroniser
 from .data import Batch, Dataset
@@ -324,6 +325,13 @@ def save_persistables(executor: Any, dirname: Path, main_program: Any = None, mo
     _client().save(dirname)
 
 
+def _several(name: str, given: Sequence[Any]) -> Sequence[Any]:
+    """One text is none, as it would be taken apart by letters."""
+    if not isinstance(given, Sequence) or isinstance(given, (str, bytes)):
+        raise TypeError(f"{name} is {given!r}, expected a list")
+    return given
+
+
 class QueueDataset:
     """Lines as Paddle's MultiSlotDataFeed, from files or through a command, read while they are iterated over:
 
@@ -356,11 +364,11 @@ class QueueDataset:
 
     def set_batch_size(self, batch_size: int) -> None:
         """Samples of a Batch; the last one of a pass has what is left."""
-        self._settings["batch"] = whole_number("batch_size", batch_size)
+        self._settings["batch"] = number("batch_size", batch_size, ctypes.c_int32, 1)
 
     def set_thread(self, thread_num: int) -> None:
         """Threads that parse; 0: as many as paddlert.data.Dataset takes by itself."""
-        self._settings["threads"] = whole_number("thread_num", thread_num)
+        self._settings["threads"] = number("thread_num", thread_num, ctypes.c_uint16)
 
     def set_pipe_command(self, pipe_command: str) -> None:
         """Of the shell: reads a file at its standard input and writes lines; 'cat': none."""
@@ -368,7 +376,9 @@ class QueueDataset:
 
     def set_use_var(self, var_list: Sequence[Any]) -> None:
         """In the order of a line."""
-        kinds = {str(getattr(v, "name", v)): v for v in var_list}
+        kinds = {str(getattr(v, "name", v)): v for v in _several("use_var", var_list)}
+        if len(kinds) < len(var_list):
+            raise ValueError(f"use_var has a name twice, expected each once: {[str(getattr(v, 'name', v)) for v in var_list]}")
         floats = {name: v for name, v in kinds.items() if "float" in str(getattr(v, "dtype", "")).lower()}
         self._dense = {name: math.prod(int(n) for n in v.shape[1:] if int(n) > 0) for name, v in floats.items()}
         self._slots = [name for name in kinds if name not in floats]
@@ -376,7 +386,7 @@ class QueueDataset:
 
     def set_filelist(self, filelist: Sequence[str]) -> None:
         """Files of this worker, in the order in which they are read."""
-        self._files = list(filelist)
+        self._files = list(_several("filelist", filelist))
 
     def get_filelist(self) -> list[str]:
         """Those of set_filelist."""

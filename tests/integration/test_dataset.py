@@ -230,12 +230,19 @@ for wrong in (lambda: next(iter(m)), lambda: m.global_shuffle(), lambda: m.init(
         wrong()
     except paddlert.Error as e:
         print(e)
+for wrong in (lambda: m.set_batch_size(0), lambda: m.set_batch_size(-1), lambda: m.set_thread(-1), lambda: m.set_filelist("lines"),
+              lambda: m.set_use_var("key"), lambda: m.set_use_var(["key", price, "price"])):
+    try:
+        wrong()
+    except (TypeError, ValueError) as e:
+        print(e)
 """))
     lines = out.splitlines()
     assert lines[:2] == ["[20, 20, 10] True", "50 True True [True, True, True]"]
     assert [line.partition(",")[0] for line in lines[2:]] == [
         "this dataset is not in memory", "global_shuffle sends samples to other workers", "fs_name is 'hdfs://a'",
-        "this dataset has no files or no variables"]
+        "this dataset has no files or no variables", "batch_size is 0", "batch_size is -1", "thread_num is -1", "filelist is 'lines'",
+        "use_var is 'key'", "use_var has a name twice"]
 
 
 def test_the_page_as_it_stands(python, tmp_path):
