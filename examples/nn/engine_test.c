@@ -124,6 +124,7 @@ static void trainer_count_is_the_number_of_threads(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(rows) && threads_of_products() > 0; i++) {
         (void)setenv("PADDLE_INIT_TRAINER_COUNT", rows[i].count, 1);
         CO_CLEANUP(nn_engine_freep) struct nn_engine *e = engine_make();
+        assert_non_null(e);
         assert_int_equal(threads_of_products(), rows[i].threads);
     }
     (void)unsetenv("PADDLE_INIT_TRAINER_COUNT");
