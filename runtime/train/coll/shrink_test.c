@@ -508,7 +508,8 @@ static void a_rank_may_be_hit_while_the_group_grows(void **state) {
         }
         world_done(w);
     }
-    assert_in_range(world_took_median() + most, 0, WORLD_SOON_MS + most);
+    /* All stopped ones end at the same moment, in which 60 processes want a busy machine. */
+    assert_in_range(world_took_median() + most, 0, AGAIN_MS + most);
 }
 
 static void a_rank_that_dies_while_the_group_grows_is_named(void **state) {
