@@ -555,10 +555,16 @@ static void *accept_there(void *arg) {
 }
 
 static void host_start(struct host *h, struct coll_door *d, uint64_t job, uint64_t id) {
-    static char token[] = "secret";
+    static char token[] = "secret", endpoint[] = "127.0.0.1:1";
+    static char *endpoints[] = {endpoint, endpoint};
     static struct coll_peer peers[2];
-    *h = (struct host){
-        .g = {.size = 2, .missing = 1, .job = job, .id = id, .token = token, .peers = peers}};
+    *h = (struct host){.g = {.size = 2,
+                           .missing = 1,
+                           .job = job,
+                           .id = id,
+                           .token = token,
+                           .endpoints = endpoints,
+                           .peers = peers}};
     h->g.alarm = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     h->g.door = d;
     assert_int_equal(pthread_create(&h->thread, NULL, accept_there, h), 0);
