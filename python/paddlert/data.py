@@ -18,7 +18,8 @@ import ctypes
 import os
 import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -217,7 +218,7 @@ SAMPLE = [row[0] for row in _abi.rt_data_position._fields_ if row[0] not in ("at
 
 
 def _paths(files: Any) -> list[bytes]:
-    given = [files] if isinstance(files, (str, bytes, os.PathLike)) else list(files)
+    given = list(files) if isinstance(files, Iterable) and not isinstance(files, (str, bytes)) else [files]
     return [path_of("files", f) for f in given]
 
 
@@ -227,7 +228,7 @@ def _named(name: str, value: Any) -> list[str]:
 
 def _count_or_names(name: str, value: Any) -> list[str]:
     """26 is "1" to "26", as PaddleRec names slots."""
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, Integral) and not isinstance(value, bool):
         return [str(i + 1) for i in range(number(name, value, ctypes.c_uint16))]
     return _named(name, value)
 
@@ -399,6 +400,8 @@ class Dataset:
         """The next iteration continues there.  Reads `shuffle` samples again, at most."""
         at = {name: number(f"position[{name!r}]", instance("position", position, Mapping).get(name), ctypes.c_uint64)
               for name in (*LINE, *SAMPLE, BEGAN)}
+        if at[BEGAN] > at["pass"]:
+            raise ValueError(f"position is in pass {at['pass']} of an iteration that begins with pass {at[BEGAN]}, expected one of position()")
         self._open(at).close()                 # is it one of these files?
         self._start = at
 

@@ -182,14 +182,19 @@ for wrong in (dict(batch=0), dict(batch=1.5), dict(pad=-1), dict(share="lines"),
         print("taken", wrong)
     except (TypeError, ValueError):
         pass
-for position in ({}, {**d.position(), "file": 7}, {**d.position(), "check": 1}, 3):
+for position in ({}, {**d.position(), "file": 7}, {**d.position(), "check": 1}, {**d.position(), "began": 10**12}, 3):
     try:
         d.restore(position)
         print("taken", position)
     except (TypeError, ValueError):
         pass
+print(Dataset("lines", "slots", slots=np.int64(1)).slots)
+try:
+    Dataset(None, "slots")
+except TypeError as e:
+    print(e)
 """))
-    assert out.splitlines() == ["[(5, [5, 6]), (6, [5, 6])]", "[6] [6]"]
+    assert out.splitlines() == ["[(5, [5, 6]), (6, [5, 6])]", "[6] [6]", "['1']", "files is None, expected a path"]
 
 
 def test_fleets_datasets(python, tmp_path):
