@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
-from ._lib import C, call, instance, text
+from ._lib import C, call, instance, number, real, text
 
 from . import _abi                       # after _lib, which says how to build it where it is missing
 
@@ -82,7 +82,7 @@ class Schedule(Rule):
         made = ctypes.c_void_p()
         call("rt_schedule_new", text("schedule", str(self)), ctypes.byref(made))
         try:
-            return float(C.rt_schedule_at(made, lr, step))
+            return float(C.rt_schedule_at(made, real("lr", lr), number("step", step, ctypes.c_uint64)))
         finally:
             C.rt_schedule_free(made)
 

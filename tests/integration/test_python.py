@@ -1833,7 +1833,7 @@ from paddlert import admit, evict, init, optim, schedule
 def tell(f, *a, **k):
     try:
         print("no:", f(*a, **k))
-    except (TypeError, AttributeError, RuntimeError) as e:
+    except (TypeError, AttributeError, RuntimeError, ValueError) as e:
         print(e)
 for o in (optim.Adagrad(lr=0.05), optim.SGD(), optim.Adam(beta1=0.8, l2=1e-4), init.Uniform(-0.01, 0.01), init.Xavier(uniform=False),
           schedule.Cosine(steps=10000, warmup=500), schedule.Piecewise([100, 200], [1, 0.1, 0.01]), evict.LFU(10**6), evict.TTL(steps=7),
@@ -1852,6 +1852,8 @@ tell(paddlert.Sparse, "e", 2, init=optim.SGD())
 tell(optim.Adagrad, lr=-1)
 tell(optim.Adagrad, lr="1")
 tell(schedule.Piecewise, [1, 2], [1])
+for of in ((1, -1), (1, 1 << 64), (1, 0.5), ("1", 1)):
+    tell(schedule.Cosine(steps=10).rate, *of)
 tell(setattr, optim.SGD(), "lr", 1)
 tell(paddlert.Dense, "w", 2, evict="lfu:capacity=1")
 table = paddlert.Sparse("e", 2, optim.SGD(1), init.Constant(3), evict=evict.LFU(9), schedule=schedule.Constant())
@@ -1869,7 +1871,9 @@ with paddlert.Server() as s, paddlert.Client(s.job(), [table], transport="grpc")
         "option 'optimizer' is 3, expected a text of docs/rules.md or an object of paddlert.optim",
         "option 'init' is paddlert.optim.SGD(), expected a text of docs/rules.md or an object of paddlert.init",
         "adagrad: lr is -1, expected 0 to 1e+30", "lr of Adagrad is '1', expected a number",
-        'schedule "piecewise": 1 values for 2 steps of at, expected 3', "lr of a SGD cannot be changed, expected a new one",
+        'schedule "piecewise": 1 values for 2 steps of at, expected 3',
+        *[f"step is {step}, expected a whole number from 0 to {(1 << 64) - 1}" for step in (-1, 1 << 64)],
+        "step is 0.5, expected a whole number", "lr is '1', expected a number", "lr of a SGD cannot be changed, expected a new one",
         "there is no option 'evict' of a dense table, expected one of mode, optimizer, schedule, wire", "[[2.0, 1.0], [3.0, 3.0]] 1.0"], out
 
 
