@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import torch
 
-from ._lib import UnsupportedError, instance, renamed, with_options
+from ._lib import InvalidError, UnsupportedError, instance, renamed, with_options
 from ._options import SparseOptions, TableOptions
 from ._parallel import Parallel, tensors_in
 from ._rules import Initializer, Optimizer
@@ -254,6 +254,8 @@ class _Parallel(Parallel):
         if sparse is not None:
             raise UnsupportedError(f"a gradient of {list(sparse.shape)} is {sparse.layout}, expected a dense one: Embedding(sparse=False), or "
                               "paddlert.torch.Embedding")
+        if len(gradients) < len(pairs):
+            raise InvalidError("a hook has cleared a gradient before all ranks' average was made of it, expected it to stay until backward ends")
         torch._foreach_copy_([view for _, view in pairs], gradients)
 
     @staticmethod

@@ -27,6 +27,11 @@ def test_two_ranks_train_as_one(python, name, case):
     assert [o.splitlines()[-1] for o in out] == ["done"] * 2, out
 
 
+def test_a_gradient_that_a_hook_clears_is_refused(python):
+    out = finish(*start(python, "torch", "cleared", 2), seconds=SECONDS)
+    assert [o.splitlines()[-1] for o in out] == ["done"] * 2, out
+
+
 @pytest.mark.parametrize("name", ["torch", "paddle"])
 def test_a_rank_that_dies_is_named_by_backward(python, name):
     *left, killed = start(python, name, "kill", 3)

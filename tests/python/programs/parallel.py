@@ -322,5 +322,18 @@ def case_error():
         assert rank == 0 and "rank 1" in str(e), e
 
 
+def case_cleared():
+    """A hook that updates a parameter by its own gradient and clears that: refused, as there would be nothing to average."""
+    net.first.weight.register_post_accumulate_grad_hook(lambda p: setattr(p, "grad", None))
+    model = wrap(net, group)
+    try:
+        loss_of(model, 0, rank).backward()
+        raise AssertionError("not refused")
+    except paddlert.InvalidError as e:
+        assert "a hook has cleared a gradient" in str(e), e
+    except paddlert.PeerLostError as e:
+        assert "a hook has cleared a gradient" in str(e), e
+
+
 globals()[f"case_{case}"]()
 print("done", flush=True)
