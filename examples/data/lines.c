@@ -1,8 +1,9 @@
-/* Finds files, and passes over blank lines. */
+/* Finds files, passes over blank lines, and sends answers. */
 #include "examples/data/lines.h"
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "common/mem.h"
@@ -25,4 +26,15 @@ int da_line_next(struct rt_input *input, struct da_text *ret_line, struct co_err
     } while (rc == 0 && line.at && line.len == 0);
     *ret_line = line;
     return rc;
+}
+
+int da_answer_end(struct co_err *err) {
+    if (fflush(stdout) != 0) {
+        return co_err_errno(err, errno, "cannot write to stdout");
+    }
+    if (ferror(stdout)) { /* an earlier write, whose errno is gone */
+        return co_err_set(
+            err, CO_NORESOURCE, "cannot write to stdout: a full disk, or its reader has ended");
+    }
+    return 0;
 }

@@ -1,5 +1,5 @@
-/* Files of a name, and the lines of a reader that hold something, for programs that take no other.
- */
+/* Files of a name, the lines of a reader that hold something, for programs that take no other, and
+ * answers to them. */
 #pragma once
 
 #include "common/err.h"
@@ -13,3 +13,6 @@ char *da_file_find(const char *dir, const char *name);
  * the next call.  Errors are rt_input_next's. */
 CO_MUST_CHECK int da_line_next(
     struct rt_input *input, struct da_text *ret_line, struct co_err *err);
+/* After each answer that is printed on stdout.  An error where it does not arrive: the reader of
+ * the answers may have ended, and the questions on stdin do not. */
+CO_MUST_CHECK int da_answer_end(struct co_err *err);

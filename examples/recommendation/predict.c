@@ -236,7 +236,7 @@ static int ask(struct scorer *s, struct co_err *err) {
         if (score(s, u, m, &why) < 0) {
             (void)fprintf(stderr, "%s\n", co_err_text(&why));
         }
-        (void)fflush(stdout);
+        CO_TRY(da_answer_end(err));
     }
 }
 
@@ -307,7 +307,6 @@ static int evaluate(struct scorer *s, const char *dir, double *ret_loss, struct 
 static void print_loss(const struct rc_options *o, const char *name, double loss) {
     if (!o->json) {
         (void)printf("%s: error is %.6f\n", name, loss);
-        (void)fflush(stdout);
         return;
     }
     CO_AUTOJSON json_t *j = json_object();
@@ -335,6 +334,7 @@ int rc_evaluate(const struct rc_options *o, struct co_err *err) {
         CO_AUTOFREE char *dir = co_xasprintf("%s/%s", o->save_dir, all.names[i]);
         CO_TRY(evaluate(&s, dir, &loss, err));
         print_loss(o, all.names[i], loss);
+        CO_TRY(da_answer_end(err));
         if (loss < least) {
             least = loss;
             best = all.names[i];

@@ -7,6 +7,7 @@
 
 #include "common/buf.h"
 #include "common/json/json.h"
+#include "examples/data/lines.h"
 #include "examples/resnet50/ckpt.h"
 #include "examples/resnet50/image.h"
 #include "examples/resnet50/plan.h"
@@ -101,7 +102,6 @@ static void print_classes(
         (void)fputs(text, stdout);
     }
     (void)puts("");
-    (void)fflush(stdout);
 }
 
 int rn_classify(const struct rn_options *o, char *const *pictures, size_t n, struct co_err *err) {
@@ -119,6 +119,7 @@ int rn_classify(const struct rn_options *o, char *const *pictures, size_t n, str
         CO_TRY(rn_plan_forward(plan, false, err));
         likeliest(rn_plan_logits(plan), classes, k, likely);
         print_classes(o, pictures[i], likely, k);
+        CO_TRY(da_answer_end(err));
     }
     return 0;
 }

@@ -177,7 +177,7 @@ static int ask(const struct saved *s, const struct wv_options *o, struct co_err 
         if (print_word(s, o, word, &why) < 0) {
             (void)fprintf(stderr, "%s\n", co_err_text(&why));
         }
-        (void)fflush(stdout);
+        CO_TRY(da_answer_end(err));
     }
 }
 

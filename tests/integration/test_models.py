@@ -166,6 +166,10 @@ def test_recommendation_predicts_and_finds_its_best_pass(tmp_path):
     assert [(s["user"], s["movie"]) for s in scores] == [(int(u), int(m)) for u, m, *_ in ratings]
     square = sum((2 * s["stars"] - 5 - (2 * float(r[2]) - 5)) ** 2 for s, r in zip(scores, ratings, strict=True)) / len(ratings)
     assert abs(square - loss["loss"]) < 1e-3 * square, (square, loss)
+    user, movie = ratings[0][:2]
+    command = f"yes {user} {movie} | {BIN}/recommendation predict --data=data --load=out2/pass-00000 | head -1; echo ${{PIPESTATUS[1]}}"
+    said = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    assert said.stdout.endswith("\n1\n") and "cannot write to stdout" in said.stderr, said
 
     # Without --load the newest pass.
     words = ask("predict", "--data=data", "--save-dir=out2", "3", "7", "8")
@@ -225,6 +229,10 @@ def test_word2vec_says_which_words_are_near(tmp_path):
     assert "expected three" in ask("analogy", "--data=data", "--load=ngram", "a", code=2)
     assert "is none of the" in ask("nearest", "--data=data", "--load=ngram", "nobody", code=2)
     assert "nowhere" in ask("nearest", "--data=data", "--load=nowhere", word, code=1)
+    # Questions that do not end, and a reader of the answers that does.
+    command = f"yes {word} | {BIN}/word2vec nearest --data=data --load=ngram | head -1; echo ${{PIPESTATUS[1]}}"
+    said = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    assert said.stdout.endswith("\n1\n") and "cannot write to stdout" in said.stderr, said
 
 
 def test_word2vec_by_pserver_and_hand(shells):  # noqa: F811
