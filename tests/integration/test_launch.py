@@ -924,7 +924,7 @@ def test_errors_are_one_line(words, text):
 
 
 def test_a_waiting_node_logs_for_whom_and_how_long():
-    p = start("--nnodes", "3", "--rank", "0", "t.sh")
+    p = start("--nnodes", "3", "--rank", "0", "--log_level", "WARNING", "t.sh")     # torchrun's
     line = next(x for x in p.stderr if "waiting for the other nodes since" in x)     # pytest's time limit is the bound
     assert "1 of 3 nodes are here" in line and re.search(r"giving up in 8\d\d s \(--join_timeout\)", line), line
     p.terminate()

@@ -185,7 +185,7 @@ static void on_progress(void *arg) {
                          "up in %lld s (--join_timeout)",
                 (long long)waited / 1000, m->backend->describe(m->with),
                 (long long)(m->options.deadline_ms - waited) / 1000);
-        rdzv_note(m, false, line);
+        rdzv_note(m, true, line);
         m->progress_ms =
             m->progress_ms * 2 < PROGRESS_MAX_MS ? m->progress_ms * 2 : PROGRESS_MAX_MS;
     }
