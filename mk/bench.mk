@@ -46,5 +46,5 @@ tune-coll: all
 	@$(BUILD)/bin/tune-coll >$(BUILD)/measured.c
 	@clang-format --style=file:.clang-format <$(BUILD)/measured.c >runtime/train/cost/measured.c
 
-.PHONY: bench bench-operator bench-launch bench-coll bench-resnet bench-ps bench-python bench-data bench-gpu bench-table \
-    bench-cold bench-checkpoint tune-coll
+.PHONY: bench bench-operator bench-launch bench-coll bench-resnet bench-ps bench-python bench-data bench-gpu \
+    bench-table bench-cold bench-checkpoint tune-coll
