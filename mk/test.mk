@@ -44,13 +44,14 @@ quick: all tests
 ## test: what CI runs: everything that is tested, once, for TEST_MINUTES (80) at most; last line "N passed, N failed"
 # A word is a target here, a group of words a lane: its targets run one after another, lanes side by side.  First all
 # that is built, as far as it goes for a fresh machine's processors: then the tests have them.  After so many minutes
-# what still runs is ended, and says where it was.  The first lane computes; those beside it mostly wait.
+# what still runs is ended, and says where it was.  The lanes take about as long, and at any time one of them waits more
+# than it computes.
 TEST_MINUTES ?= 80
 # Packages first: what they bring is looked for when make starts.
 test:
 	@tools/packages all
 	@TEST_MINUTES=$(TEST_MINUTES) tests/run targets "builds" "programs" then \
-	    "unit san tsan replay" "integration" "check e2e paddle-named gpu-test" then "memory"
+	    "unit san tsan replay integration" "check e2e paddle-named gpu-test" then "memory"
 ## nightly: the long forms: all below, faults, soak, fuzzing, bugs put back, analysers on all files
 nightly:
 	@tools/packages all
