@@ -232,9 +232,11 @@ static int run(int argc, char **argv) {
         }
         return w->run(&first);
     }
-    (void)fprintf(stderr, "paddle-check: expected servers PORT, shm PORT PORT, tcp PORT PORT or "
-                          "libraries; people use paddlerun check\n");
-    return 2;
+    const bool help = argc == 2 && strcmp(argv[1], "--help") == 0;
+    (void)fprintf(help ? stdout : stderr, "usage: paddle-check servers PORT | shm PORT PORT | tcp "
+                                          "PORT PORT | libraries, as paddlerun "
+                                          "check does\n");
+    return help ? 0 : 2;
 }
 
 int main(int argc, char **argv) {

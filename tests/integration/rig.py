@@ -421,7 +421,9 @@ class Operator:
         return int(re.search(r"SigCgt:\s+(\w+)", status).group(1), 16) >> (signal.SIGTERM - 1) & 1
 
     def text(self):
-        return pathlib.Path(self.log.name).read_text(errors="replace")
+        """Nothing, when it has ended well: its file is gone."""
+        log = pathlib.Path(self.log.name)
+        return log.read_text(errors="replace") if log.exists() else ""
 
     def rss(self, row="VmRSS"):
         """KiB; VmHWM: the most that it ever was."""

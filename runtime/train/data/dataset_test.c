@@ -618,7 +618,7 @@ static void output_of_a_command(void **state) {
 /* Its lines are shared, and a position in them is found again. */
 static void output_of_a_command_has_shares_and_positions(void **state) {
     struct fixture *f = *state;
-    uint64_t numbers[64];
+    uint64_t numbers[64] = {0};
     struct co_err err = {0};
 
     (void)snprintf(f->path, sizeof(f->path), "x:/y");
