@@ -30,7 +30,7 @@ static void parse(const struct ctr_format *f, const struct ctr_csv *csv, struct 
         for (size_t i = 0; i < CTR_NUMBERS; i++) {
             must(isfinite(dense[i]));
         }
-        must(isnan(s.label) || s.label == 0.0F || s.label == 1.0F);
+        must(isnan(s.label) || s.label == 0.0F || fabsf(s.label) == 1.0F); /* -1 is the reader's */
     }
     for (size_t i = 0; i < more.n; i++) {
         must(more.at[i].id < 1000001 && more.at[i].cell < CTR_SLOTS);
