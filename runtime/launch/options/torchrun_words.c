@@ -57,7 +57,7 @@ static const struct {
         "how often all processes are started again after a failure, 0 by default"},
     [OPTIONS_TORCHRUN_MODULE] = {"module", "m", NULL, TAKEN, "", "the script is a Python module"},
     [OPTIONS_TORCHRUN_NO_PYTHON] = {"no-python", NULL, NULL, TAKEN, "",
-        "the script is run as it is, not by Python"},
+        "the script is run as it is; a file *.py by Python all the same"},
     [OPTIONS_TORCHRUN_RUN_PATH] = {"run-path", NULL, NULL, IGNORED, "",
         "Python runs the script, as without it"},
     [OPTIONS_TORCHRUN_LOG_DIR] = {"log-dir", NULL, "DIR", TAKEN, "--log_dir",
