@@ -34,7 +34,7 @@ void da_chunk_clear(struct da_chunk *c) {
 }
 
 bool da_chunk_full(const struct da_chunk *c) {
-    return c->n == DA_CHUNK_LINES || c->used >= DA_CHUNK_BYTES;
+    return c->n + c->tally.n >= DA_CHUNK_LINES || c->used >= DA_CHUNK_BYTES;
 }
 
 void da_chunk_add(struct da_chunk *c, const char *line, size_t len, uint64_t number) {

@@ -21,7 +21,8 @@ struct da_chunk {
     struct da_line *lines; /* [DA_CHUNK_LINES] */
     size_t n;
     struct da_samples samples;
-    struct da_tally tally;
+    struct da_tally
+        tally; /* lines that cannot be used; until it is parsed, those that are no text */
     bool parsed;
     bool last; /* of a pass; with no other pass, nothing follows */
     int rc;    /* an error of reading, behind the lines */

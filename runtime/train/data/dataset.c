@@ -18,12 +18,11 @@ struct rt_data {
     struct da_samples made; /* of the batch that comes next */
     char *name;             /* of the files, for messages */
     uint32_t batch;
-    uint64_t passes, bad_max, check;
+    uint64_t passes, check;
     bool drop_last, alone;  /* alone: no other worker has a share */
     bool passed;            /* the pass has no more samples, as da_run says */
     bool ended;             /* all passes */
     uint64_t pass, samples; /* of the running pass: taken for batches */
-    uint64_t bad_before;    /* bad lines of this pass before the position that we began at */
     struct rt_data_position delivered;
     struct co_err failed; /* code 0: nothing */
     struct co_fork fork;
@@ -102,11 +101,11 @@ int rt_data_open(
     CO_TRY(options_check(o, err));
     d->batch = o->batch > 0 ? o->batch : 1;
     d->passes = o->passes > 0 ? o->passes : 1;
-    d->bad_max = o->bad_max;
     d->drop_last = o->drop_last;
     d->alone = o->share.workers <= 1;
     d->name = co_xstrdup(o->paths[0]);
-    d->run.options = (struct da_run_options){.shuffle = o->shuffle, .seed = o->seed};
+    d->run.options = (struct da_run_options){
+        .shuffle = o->shuffle, .seed = o->seed, .bad_max = o->bad_max, .name = d->name};
     CO_TRY(da_fields_init(&d->fields, o, err));
     CO_TRY(feed_open(d, o, err));
     da_samples_init(&d->made, &d->fields);
@@ -234,21 +233,6 @@ void rt_data_batch_free(struct rt_data_batch *b) {
 
 /* ---- passes --------------------------------------------------------------------------------- */
 
-static uint64_t bad_lines(const struct rt_data *d) {
-    return d->bad_before + d->run.tally.n;
-}
-
-static int bad_check(const struct rt_data *d, struct co_err *err) {
-    char text[DA_SUMMARY_MAX];
-
-    if (d->bad_max == 0 || d->run.tally.n == 0 || bad_lines(d) < d->bad_max) {
-        return 0;
-    }
-    da_tally_text(&d->run.tally, text);
-    return co_err_set(
-        err, CO_INVALID, "\"%s\" has too many lines that cannot be used: %s", d->name, text);
-}
-
 /* The pass had no more samples: another one begins, or *ret_ends. */
 static int pass_next(struct rt_data *d, bool *ret_ends, struct co_err *err) {
     if (d->samples == 0 && (d->alone || d->run.tally.n > 0)) {
@@ -265,8 +249,8 @@ static int pass_next(struct rt_data *d, bool *ret_ends, struct co_err *err) {
     if (!d->ended) {
         d->passed = false;
         d->pass++;
-        d->samples = d->bad_before = 0;
-        memset(&d->run.tally, 0, sizeof(d->run.tally));
+        d->samples = 0;
+        da_run_forget_bad(&d->run);
     }
     return 0;
 }
@@ -275,7 +259,6 @@ static int pass_next(struct rt_data *d, bool *ret_ends, struct co_err *err) {
 static int batch_fill(struct rt_data *d, int64_t end_ms, struct co_err *err) {
     while (d->made.n < d->batch && !d->passed) {
         CO_TRY(da_run_ready(&d->run, d->feed, end_ms, &d->passed, err));
-        CO_TRY(bad_check(d, err));
         if (!d->passed) {
             da_run_take(&d->run, d->feed, &d->made);
             d->samples++;
@@ -359,14 +342,14 @@ int rt_data_seek(struct rt_data *d, const struct rt_data_position *at, struct co
     d->passed = d->ended = false;
     d->pass = at->at.pass;
     d->samples = at->samples;
-    d->bad_before = at->bad;
     d->delivered = *at;
     d->failed.code = 0;
     return 0;
 }
 
 void rt_data_count(const struct rt_data *d, struct rt_data_counts *ret) {
-    *ret = (struct rt_data_counts){.pass = d->pass, .samples = d->samples, .bad = bad_lines(d)};
+    *ret =
+        (struct rt_data_counts){.pass = d->pass, .samples = d->samples, .bad = da_run_bad(&d->run)};
     if (d->run.tally.n > 0) {
         da_tally_text(&d->run.tally, ret->text);
     }

@@ -1,5 +1,6 @@
 /* Samples in batches: what each format gives, whose lines they are, in which order, and that
  * reading continues at any position. */
+#include <malloc.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -286,6 +287,68 @@ static void too_many_bad_lines_are_an_error(void **state) {
             assert_string_equal(text, "1 | 0 0 | |\n0 | 0 0 | |\n");
         }
     }
+}
+
+static size_t memory_used(void) {
+    const struct mallinfo2 m = mallinfo2();
+
+    return m.uordblks + m.hblkhd;
+}
+
+/* Commands that print without end what is no sample. */
+static const char *const endless[] = {
+    "cat >/dev/null; yes click:x", "cat >/dev/null; yes x | tr x '\\0'"};
+
+static void endless_bad_lines_reach_their_limit(void **state) {
+    struct fixture *f = *state;
+
+    file_write(f, "lines", "x\n");
+    for (size_t i = 0; i < CO_ARRAY_LEN(endless); i++) {
+        struct rt_data_options o = {.format = RT_DATA_SLOTS,
+            WITH(click_fields),
+            .pipe_command = endless[i],
+            .bad_max = 3000};
+        CO_CLEANUP(rt_data_closep) struct rt_data *d = data_open(o, f);
+
+        next_fails(d, CO_INVALID, "too many lines that cannot be used: ");
+    }
+}
+
+/* As without a limit: what cannot be used is not kept. */
+static void bad_lines_take_no_memory(void **state) {
+    enum { LINES = 2000000 };
+    struct fixture *f = *state;
+
+    file_write(f, "lines", "x\n");
+    for (size_t i = 0; i < CO_ARRAY_LEN(endless); i++) {
+        CO_AUTOFREE char *command =
+            co_xasprintf("(%s) | head -n %d; echo click:1", endless[i], LINES);
+        struct rt_data_options o = {
+            .format = RT_DATA_SLOTS, WITH(click_fields), .pipe_command = command};
+        CO_CLEANUP(rt_data_closep) struct rt_data *d = data_open(o, f);
+        struct rt_data_counts counts;
+        size_t before = memory_used();
+
+        CO_CLEANUP(rt_data_batch_freep) struct rt_data_batch *b = batch_next(d);
+        assert_true(b->labels[0] == 1);
+        rt_data_count(d, &counts);
+        assert_int_equal(counts.bad, LINES);
+        assert_true(memory_used() < before + ((size_t)LINES * 16));
+    }
+}
+
+/* Without a limit, passes over nothing end at the first; the reader has not made them in advance.
+ */
+static void passes_over_nothing_are_not_read_ahead(void **state) {
+    struct fixture *f = *state;
+
+    file_write(f, "lines", "");
+    struct rt_data_options o = {.format = RT_DATA_SLOTS, WITH(click_fields), .passes = UINT64_MAX};
+    CO_CLEANUP(rt_data_closep) struct rt_data *d = data_open(o, f);
+    size_t before = memory_used();
+    next_fails(d, CO_INVALID, "it is empty");
+    (void)usleep(50000); /* that it would grow in; that it does not, no time shows */
+    assert_true(memory_used() < before + (256 << 20));
 }
 
 static void what_is_wrong_with_options_and_headers_is_named(void **state) {
@@ -697,6 +760,9 @@ int main(void) {
         TEST(slots_are_padded),
         TEST(bad_lines_are_counted_and_the_first_is_named),
         TEST(too_many_bad_lines_are_an_error),
+        TEST(endless_bad_lines_reach_their_limit),
+        TEST(bad_lines_take_no_memory),
+        TEST(passes_over_nothing_are_not_read_ahead),
         TEST(what_is_wrong_with_options_and_headers_is_named),
         TEST(each_line_is_read_once_by_one_worker),
         TEST(reading_resumes_from_before_any_batch),

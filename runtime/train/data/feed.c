@@ -28,7 +28,7 @@ struct da_feed {
     struct da_chunk *oldest, *newest; /* the queue */
     struct da_chunk *raw;             /* in it: the oldest that no parser has */
     struct da_chunk *spare;
-    size_t lines; /* in the queue */
+    size_t lines; /* in the queue, by their chunks' weight */
     bool running, ending;
     pthread_t reader, parsers[THREADS_MAX];
     uint32_t n_parsers;
@@ -201,9 +201,9 @@ static int line_add(struct da_feed *f, struct da_chunk *c, const char *line, siz
     return 0;
 }
 
-/* The next line; one that is no text is counted, and passed over.  NULL: the end of the pass. */
+/* The next line; NULL: one that is no text, which is counted. */
 static int line_next(struct da_feed *f, struct da_chunk *c, const char **ret_line, size_t *ret_len,
-    struct co_err *err) {
+    bool *ret_end, struct co_err *err) {
     struct co_err said = {0};
     int rc;
 
@@ -212,13 +212,14 @@ static int line_next(struct da_feed *f, struct da_chunk *c, const char **ret_lin
         *ret_len = f->held_len;
         return 0;
     }
-    do {
-        rt_input_tell(f->input, &f->before);
-        rc = rt_input_next(f->input, ret_line, ret_len, &said);
-        if (rc == CO_INVALID) {
-            da_tally_add(&c->tally, "text", co_err_text(&said));
-        }
-    } while (rc == CO_INVALID);
+    rt_input_tell(f->input, &f->before);
+    rc = rt_input_next(f->input, ret_line, ret_len, &said);
+    if (rc == CO_INVALID) {
+        da_tally_add(&c->tally, "text", co_err_text(&said));
+        *ret_line = NULL;
+        return 0;
+    }
+    *ret_end = rc == 0 && !*ret_line;
     return rc < 0 ? co_err_set(err, rc, "%s", co_err_text(&said)) : 0;
 }
 
@@ -237,7 +238,7 @@ static void pass_end(struct da_feed *f, struct da_chunk *c, bool *ret_more) {
 static int chunk_read(struct da_feed *f, struct da_chunk *c, bool *ret_more, struct co_err *err) {
     const char *line = NULL;
     size_t len = 0;
-    bool other = false;
+    bool other = false, end = false;
 
     if (f->held) {
         c->begin = f->before;
@@ -245,12 +246,14 @@ static int chunk_read(struct da_feed *f, struct da_chunk *c, bool *ret_more, str
         rt_input_tell(f->input, &c->begin);
     }
     while (!other && !da_chunk_full(c)) {
-        CO_TRY(line_next(f, c, &line, &len, err));
-        if (!line) {
+        CO_TRY(line_next(f, c, &line, &len, &end, err));
+        if (end) {
             pass_end(f, c, ret_more);
             return 0;
         }
-        CO_TRY(line_add(f, c, line, len, &other, err));
+        if (line) {
+            CO_TRY(line_add(f, c, line, len, &other, err));
+        }
     }
     *ret_more = true;
     if (other) {
@@ -259,6 +262,12 @@ static int chunk_read(struct da_feed *f, struct da_chunk *c, bool *ret_more, str
         rt_input_tell(f->input, &c->end);
     }
     return 0;
+}
+
+/* In lines: chunks of small files and of bad lines have few or none, and take memory all the same.
+ */
+static size_t weight(const struct da_chunk *c) {
+    return c->n > DA_CHUNK_LINES / 16 ? c->n : DA_CHUNK_LINES / 16;
 }
 
 /* A chunk to fill, once there is room for its lines; NULL: the feed ends. */
@@ -293,7 +302,7 @@ static void chunk_put(struct da_feed *f, struct da_chunk *c) {
     }
     f->newest = c;
     f->raw = f->raw ? f->raw : c;
-    f->lines += c->n;
+    f->lines += weight(c);
     pthread_cond_signal(&f->work);
     pthread_mutex_unlock(&f->lock);
 }
@@ -427,7 +436,7 @@ int da_feed_take(
         c = f->oldest;
         f->oldest = c->next;
         f->newest = f->oldest ? f->newest : NULL;
-        f->lines -= c->n;
+        f->lines -= weight(c);
         c->next = NULL;
         pthread_cond_signal(&f->room);
     }

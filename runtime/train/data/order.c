@@ -73,20 +73,67 @@ void da_run_begin(struct da_run *r, struct da_feed *f, const struct rt_data_posi
     r->made = false;
     r->n = 0;
     r->begin = at->at;
-    r->bad = at->bad;
+    r->bad = r->bad_earlier = at->bad;
     memset(&r->tally, 0, sizeof(r->tally));
+}
+
+uint64_t da_run_bad(const struct da_run *r) {
+    return r->bad_earlier + r->tally.n;
+}
+
+void da_run_forget_bad(struct da_run *r) {
+    r->bad_earlier = 0;
+    memset(&r->tally, 0, sizeof(r->tally));
+}
+
+static int bad_check(const struct da_run *r, struct co_err *err) {
+    char text[DA_SUMMARY_MAX];
+
+    if (r->options.bad_max == 0 || r->tally.n == 0 || da_run_bad(r) < r->options.bad_max) {
+        return 0;
+    }
+    da_tally_text(&r->tally, text);
+    return co_err_set(err, CO_INVALID, "\"%s\" has too many lines that cannot be used: %s",
+        r->options.name, text);
+}
+
+/* Nothing of a file that cannot be used is kept.  The chunk's place is that of the one before it.
+ */
+static void chunk_without_samples(struct da_run *r, struct da_feed *f, struct da_chunk *c) {
+    if (r->n_chunks > 0) {
+        struct da_chunk *before = r->chunks[r->n_chunks - 1];
+
+        before->end = c->end;
+        before->tally.n += c->tally.n;
+    } else {
+        r->begin = c->end;
+        r->bad += c->tally.n;
+    }
+    da_feed_give_back(f, c);
 }
 
 static int chunk_take(struct da_run *r, struct da_feed *f, int64_t end_ms, struct co_err *err) {
     struct da_chunk *c = NULL;
+    char text[DA_SUMMARY_MAX];
+    int rc = da_feed_take(f, end_ms, &c, err);
 
-    CO_TRY(da_feed_take(f, end_ms, &c, err));
+    if (rc == CO_TIMEOUT && r->tally.n > 0) {
+        da_tally_text(&r->tally, text);
+        return co_err_set(
+            err, rc, "no more samples are read yet of \"%s\": %s", da_feed_describe(f), text);
+    }
+    CO_TRY(rc);
+    da_tally_join(&r->tally, &c->tally);
+    if (c->samples.n == 0 && !c->last && c->rc == 0) {
+        chunk_without_samples(r, f, c);
+        return bad_check(r, err);
+    }
     if (r->n_chunks == r->room) {
         r->room += r->room / 2 + 16;
         r->chunks = co_xrealloc(r->chunks, r->room, sizeof(struct da_chunk *));
     }
     r->chunks[r->n_chunks++] = c;
-    da_tally_join(&r->tally, &c->tally);
+    CO_TRY(bad_check(r, err));
     if (c->rc < 0) { /* CO_TIMEOUT is the caller's, who comes again: not that of a pipe */
         return co_err_set(
             err, c->rc == CO_TIMEOUT ? CO_UNAVAILABLE : c->rc, "%s", co_err_text(&c->err));

@@ -10,6 +10,8 @@
 struct da_run_options {
     uint32_t shuffle; /* 0, 1: chunks in their order */
     uint64_t seed;
+    uint64_t bad_max; /* so many lines of a pass that cannot be used are an error; 0: none */
+    const char *name; /* borrowed, for messages */
 };
 
 struct da_pick {
@@ -27,13 +29,19 @@ struct da_run {
     uint64_t number;          /* of the run in its pass */
     struct rt_position begin; /* of the first chunk */
     uint64_t bad;             /* lines of this pass before it */
-    struct da_tally tally;    /* of this pass, of chunks that were taken */
+    uint64_t bad_earlier;     /* lines of this pass before the position that it began at */
+    struct da_tally tally;    /* of this pass, of chunks that were taken since */
 };
 
 void da_run_done(struct da_run *r, struct da_feed *f);
 /* Begins there: `skip` samples are not of this run, and `taken` of its are gone. */
 void da_run_begin(struct da_run *r, struct da_feed *f, const struct rt_data_position *at);
-/* Has a sample ready.  *ret_ends: the pass has none.  Errors are the feed's, and of chunks. */
+/* Lines of this pass that cannot be used, so far. */
+uint64_t da_run_bad(const struct da_run *r);
+/* Another pass has begun, without such lines yet. */
+void da_run_forget_bad(struct da_run *r);
+/* Has a sample ready.  *ret_ends: the pass has none.  Errors are the feed's, and of chunks, and
+ * CO_INVALID at bad_max. */
 CO_MUST_CHECK int da_run_ready(
     struct da_run *r, struct da_feed *f, int64_t end_ms, bool *ret_ends, struct co_err *err);
 /* After da_run_ready: moves the next sample behind those of `to`. */
