@@ -61,7 +61,8 @@ nightly:
 	@COLL_HUGE=1 RETURN_ALL=1 KILLS_ALL=1 SIM_ALL=1 tests/run unit $(addprefix $(BUILD)/test/runtime/train/, \
 	    coll/calls_test ps/client/return_test ps/client/checkpoint_kill_test) $(BUILD)/san/test/operator/plan/sim_test
 	@CASES_ALL=1 tests/run targets "unit check-all san tsan integration integration-plain e2e paddle-test paddle-pods \
-	    python-test python-pods tensorboard-test nccl-test gpu-test qemu-test fuzz hunt chaos soak soak-ps mutants"
+	    python-test python-pods tensorboard-test nccl-test gpu-test qemu-test aarch64-test \
+	    fuzz hunt chaos soak soak-ps mutants"
 
 ## unit: cmocka programs beside the code, as shipped
 unit: tests
@@ -149,10 +150,22 @@ QEMU_TESTS := $(patsubst %.c,$(BUILD)/test/%,$(wildcard \
 qemu-test: $(QEMU_TESTS)
 	@bash -c '. deploy/local/lib.sh && need_commands qemu-x86_64=qemu-user'
 	@tests/run qemu $^
+## aarch64-test: all programs built for aarch64, and the same tests emulated
+AARCH64 := $(BUILD)/aarch64
+AARCH64_TESTS := $(QEMU_TESTS:$(BUILD)/%=$(AARCH64)/%)
+AARCH64_ROOT := $(abspath $(AARCH64))/root
+aarch64-test:
+	@bash -c '. deploy/local/lib.sh && need_commands qemu-aarch64=qemu-user aarch64-linux-gnu-gcc=gcc-aarch64-linux-gnu'
+	@tools/sysroot arm64 $(AARCH64_ROOT)
+	@+PKG_CONFIG_SYSROOT_DIR=$(AARCH64_ROOT) PKG_CONFIG_LIBDIR=$(AARCH64_ROOT)/usr/lib/aarch64-linux-gnu/pkgconfig \
+	    $(SUBMAKE) BUILD=$(AARCH64) CC="aarch64-linux-gnu-gcc --sysroot=$(AARCH64_ROOT)" AR=aarch64-linux-gnu-ar FAST_LD= \
+	    $(addprefix $(AARCH64)/bin/,$(PROGRAMS)) $(AARCH64_TESTS)
+	@QEMU_LD_PREFIX=$(AARCH64_ROOT) tests/run aarch64 $(AARCH64_TESTS)
 ## nccl-test: real NCCLs (two wheels from PyPI, 560 MB, once), as far as one goes without a GPU
 nccl-test: $(BUILD)/test/runtime/train/coll/gpu_test
 	@tests/run nccl $^
 
 .PHONY: tests fuzzers threaded sanitized races objects warnings archives builds programs quick test nightly unit san \
     tsan hunt replay fuzz check check-all mutants integration integration-plain memory e2e compat chaos soak soak-ps \
-    paddle-test paddle-named paddle-pods python-test python-pods tensorboard-test gpu-test qemu-test nccl-test
+    paddle-test paddle-named paddle-pods python-test python-pods tensorboard-test gpu-test qemu-test aarch64-test \
+    nccl-test

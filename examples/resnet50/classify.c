@@ -54,16 +54,17 @@ static int picture_read(
 
 /* The n largest of softmax(logits), the largest first; n is at most classes. */
 static void likeliest(const float *logits, size_t classes, size_t n, struct likely *ret) {
-    double sum = 0.0, top = -INFINITY;
+    double sum = 0.0;
+    float top = -INFINITY; /* fmax here is an internal error of GCC 12 for aarch64 */
 
     for (size_t c = 0; c < classes; c++) {
-        top = fmax(top, (double)logits[c]);
+        top = logits[c] > top ? logits[c] : top;
     }
     for (size_t i = 0; i < n; i++) {
         ret[i].probability = -1.0;
     }
     for (size_t c = 0; c < classes; c++) {
-        const struct likely here = {(uint32_t)c, exp((double)logits[c] - top)};
+        const struct likely here = {(uint32_t)c, exp((double)logits[c] - (double)top)};
         size_t at = n;
 
         sum += here.probability;
