@@ -42,6 +42,7 @@ import numpy as np
 import paddle
 
 from ._lib import UnsupportedError, instance, renamed, with_options
+from ._norm import Lent, Shape, Statistics
 from ._options import SparseOptions, TableOptions
 from ._parallel import Parallel, tensors_in
 from ._rules import Initializer, Optimizer
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
 
     Dense: TypeAlias = "DistributedModel"
 
-__all__ = ["DataParallel", "DistributedModel", "Embedding", "Samples", "ahead"]
+__all__ = ["DataParallel", "DistributedModel", "Embedding", "Samples", "SyncBatchNorm", "ahead"]
 
 
 if not TYPE_CHECKING:
@@ -250,15 +251,19 @@ class DataParallel(paddle.nn.Layer):
         named = list(layers.named_parameters())
         if any(not p.place.is_cpu_place() for _, p in named):
             warnings.warn("the model is not in main memory: its gradients are copied there, averaged and copied back", stacklevel=2)
-        self._parallel = _Parallel([(name, p) for name, p in named if not p.stop_gradient], [(name, p) for name, p in named if p.stop_gradient],
-                                   list(layers.named_buffers()), group, bucket_mb=comm_buffer_size, last_mb=last_comm_buffer_size,
+        norms = [m for m in layers.sublayers(include_self=True) if isinstance(m, paddle.nn.layer.norm._BatchNormBase)]
+        running = {id(t) for m in norms for t in (m._mean, m._variance)}              # to Paddle, parameters
+        self._parallel = _Parallel([(name, p) for name, p in named if not p.stop_gradient],
+                                   [(name, p) for name, p in named if p.stop_gradient and id(p) not in running],
+                                   [*layers.named_buffers(), *((name, p) for name, p in named if id(p) in running)], group, bucket_mb=comm_buffer_size, last_mb=last_comm_buffer_size,
                                    compression=compression, broadcast_buffers=broadcast_buffers)
         self._sync = True
         parallel = self._parallel
         _let_errors_out()
         for i, (_, p) in enumerate(parallel._parameters):
             p._register_backward_hook(functools.partial(parallel.made, i))
-        self._finalizer = weakref.finalize(self, parallel.close)
+        lent = Lent([m for m in norms if isinstance(m, SyncBatchNorm)], parallel.group)
+        self._finalizer = weakref.finalize(self, _close, parallel, lent)
 
     @property
     def group(self) -> Group:
@@ -311,6 +316,93 @@ class DataParallel(paddle.nn.Layer):
     def close(self) -> None:
         """The model is by itself again: the group of the environment is closed, a given one is not."""
         self._finalizer()
+
+
+def _close(parallel: _Parallel, lent: Lent) -> None:
+    lent.close()
+    parallel.close()
+
+
+def _plain(tensor: paddle.Tensor) -> Array:
+    """As C takes it."""
+    return np.ascontiguousarray(_float32(tensor).numpy())
+
+
+class _Normalise(paddle.autograd.PyLayer):
+    @staticmethod
+    def forward(ctx: Any, x: paddle.Tensor, weight: paddle.Tensor | None, bias: paddle.Tensor | None, layer: SyncBatchNorm) -> paddle.Tensor:
+        assert layer.group is not None
+        last = layer._data_format[-1] == "C" and len(x.shape) > 2
+        dims = list(x.shape)
+        channels = dims.pop(-1 if last else 1)
+        shape = Shape(dims[0], channels, int(np.prod(dims[1:], dtype=np.int64)), last)
+        ctx.statistics = Statistics(layer.group, _plain(x), shape, layer._epsilon)
+        ctx.save_for_backward(x)
+        ctx.scale = None if weight is None else _plain(weight)
+        ctx.given = [not x.stop_gradient, *(not t.stop_gradient for t in (weight, bias) if t is not None)]
+        ctx.kinds = [t.dtype for t in (x, weight, bias) if t is not None]
+        ctx.there = [True, weight is not None, bias is not None]
+        mean, variance = (paddle.to_tensor(a, place=x.place) for a in (ctx.statistics.mean, ctx.statistics.variance))
+        for running, found in ((layer._mean, mean), (layer._variance, variance)):
+            running.set_value(running * layer._momentum + found.astype(running.dtype) * (1 - layer._momentum))
+        ones, zeros = paddle.ones([channels]), paddle.zeros([channels])
+        y = paddle.nn.functional.batch_norm(_float32(x), mean, variance, ones if weight is None else weight, zeros if bias is None else bias,
+                                            training=False, epsilon=layer._epsilon, data_format=layer._data_format)
+        return y.astype(x.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, dy: paddle.Tensor) -> Any:
+        x, = ctx.saved_tensor()
+        found = ctx.statistics.gradients(_plain(x), _plain(dy), ctx.scale)
+        there = [paddle.to_tensor(a, place=x.place) for a, is_there in zip(found, ctx.there) if is_there]
+        return tuple(g.astype(kind) if wanted else None for g, kind, wanted in zip(there, ctx.kinds, ctx.given))
+
+
+class SyncBatchNorm(paddle.nn.layer.norm._BatchNormBase):
+    """paddle.nn.BatchNorm1D, 2D and 3D, whose statistics while training are those of all ranks' batches together, of whatever sizes;
+    gradients are as if one process had the whole batch.  [batch, channels, ...] or, by data_format, channels last.
+
+    group: a paddlert.Group, for these layers alone.  None: that of the DataParallel that the model is wrapped in, without which each rank has
+    its own statistics.  Each forward while training is collective, also in no_grad() and no_sync(), and so is its backward.
+    """
+
+    def __init__(self, num_features: int, momentum: float = 0.9, epsilon: float = 1e-5, weight_attr: Any = None, bias_attr: Any = None,
+                 data_format: str = "NCHW", name: str | None = None, group: Group | None = None) -> None:
+        super().__init__(num_features, momentum, epsilon, weight_attr, bias_attr, data_format, None, name)
+        self.group: Group | None = None if group is None else instance("group", group, Group)
+
+    @classmethod
+    def convert_sync_batchnorm(cls, layer: paddle.nn.Layer, group: Group | None = None) -> paddle.nn.Layer:
+        """The layer with SyncBatchNorm in the place of each batch normalisation, with its parameters and buffers: before the optimizer is made
+        and the model is wrapped.  group: as SyncBatchNorm's."""
+        made = layer
+        if isinstance(layer, paddle.nn.layer.norm._BatchNormBase) and not isinstance(layer, cls):
+            made = cls(layer._num_features, layer._momentum, layer._epsilon, False, False, layer._data_format, layer._name, group)
+            made._use_global_stats, made.training = layer._use_global_stats, layer.training
+            made._parameters, made._buffers = layer._parameters, layer._buffers
+            made.weight, made.bias, made._mean, made._variance = layer.weight, layer.bias, layer._mean, layer._variance
+        for name, child in layer.named_children():
+            made.add_sublayer(name, cls.convert_sync_batchnorm(child, group))
+        return made
+
+    def _check_input_dim(self, x: paddle.Tensor) -> None:
+        at = -1 if self._data_format[-1] == "C" else 1
+        if len(x.shape) < 2 or x.shape[at] != self._num_features:
+            raise ValueError(f"the input is {list(x.shape)} in {self._data_format}, expected {self._num_features} channels")
+        if x.dtype not in (paddle.float32, paddle.bfloat16, paddle.float16):
+            raise UnsupportedError(f"the input is {x.dtype}, expected float32, bfloat16 or float16")
+
+    def _check_data_format(self, input: str) -> None:
+        if input[-1] not in "CLHWD" or input[0] != "N":
+            raise ValueError(f"data_format is {input!r}, expected NCHW, NHWC or those of other dimensions")
+
+    def forward(self, x: paddle.Tensor) -> paddle.Tensor:
+        """The input, normalised."""
+        if self.group is None or not self.training or self._use_global_stats or self.group.size == 1:
+            return super().forward(x)
+        self._check_data_format(self._data_format)
+        self._check_input_dim(x)
+        return _Normalise.apply(x, self.weight, self.bias, self)
 
 
 class Samples(paddle.io.IterableDataset):

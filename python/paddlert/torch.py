@@ -34,6 +34,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import math
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -43,6 +44,7 @@ import numpy as np
 import torch
 
 from ._lib import InvalidError, UnsupportedError, instance, renamed, with_options
+from ._norm import Lent, Shape, Statistics
 from ._options import SparseOptions, TableOptions
 from ._parallel import Parallel, tensors_in
 from ._rules import Initializer, Optimizer
@@ -61,7 +63,7 @@ if TYPE_CHECKING:
 
     Dense: TypeAlias = "DistributedModel"
 
-__all__ = ["DistributedDataParallel", "DistributedModel", "Embedding", "EmbeddingBag", "Samples", "ahead"]
+__all__ = ["DistributedDataParallel", "DistributedModel", "Embedding", "EmbeddingBag", "Samples", "SyncBatchNorm", "ahead"]
 
 
 if not TYPE_CHECKING:
@@ -304,7 +306,8 @@ class DistributedDataParallel(torch.nn.Module):
         parallel = self._parallel
         hooks = [p.register_post_accumulate_grad_hook(lambda _, i=i: parallel.made(i))
                  for i, (_, p) in enumerate(parallel._parameters)]
-        self._finalizer = weakref.finalize(self, _close, parallel, hooks)
+        lent = Lent([m for m in module.modules() if isinstance(m, SyncBatchNorm)], parallel.group)
+        self._finalizer = weakref.finalize(self, _close, parallel, hooks, lent)
         self._register_state_dict_hook(_without_prefix)
         self._register_load_state_dict_pre_hook(self._with_prefix)
 
@@ -353,9 +356,10 @@ class DistributedDataParallel(torch.nn.Module):
         self._finalizer()
 
 
-def _close(parallel: _Parallel, hooks: Iterable[Any]) -> None:
+def _close(parallel: _Parallel, hooks: Iterable[Any], lent: Lent) -> None:
     for hook in hooks:
         hook.remove()
+    lent.close()
     parallel.close()
 
 
@@ -365,6 +369,85 @@ def _without_prefix(_: torch.nn.Module, state: dict[str, Any], prefix: str, *__:
     versions = getattr(state, "_metadata", {})
     for name in [n for n in versions if f"{n}.".startswith(f"{prefix}module.")]:
         versions[(prefix + f"{name}.".removeprefix(f"{prefix}module.")).removesuffix(".")] = versions.pop(name)
+
+
+def _plain(tensor: torch.Tensor, channels_last: bool) -> Array:
+    """As C takes it: float32, in main memory."""
+    flat = tensor.detach().movedim(1, -1) if channels_last else tensor.detach()
+    array: Array = flat.to("cpu", torch.float32).contiguous().numpy()
+    return array
+
+
+class _Normalise(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, layer: SyncBatchNorm,
+                momentum: float) -> torch.Tensor:
+        assert layer.group is not None
+        last = x.dim() > 2 and not x.is_contiguous() and x.movedim(1, -1).is_contiguous()
+        shape = Shape(x.shape[0], x.shape[1], math.prod(x.shape[2:]), last)
+        ctx.statistics = Statistics(layer.group, _plain(x, last), shape, layer.eps)
+        ctx.last = last
+        ctx.save_for_backward(x, weight)
+        like = x.new_empty(0, dtype=torch.float32) if weight is None else weight
+        mean, variance = (torch.from_numpy(a).to(like) for a in (ctx.statistics.mean, ctx.statistics.variance))
+        for running, found in ((layer.running_mean, ctx.statistics.mean), (layer.running_var, ctx.statistics.unbiased())):
+            if running is not None:
+                running.lerp_(torch.from_numpy(found).to(running), momentum)
+        return torch.nn.functional.batch_norm(x, mean, variance, weight, bias, False, 0.0, layer.eps)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        scale = None if weight is None else _plain(weight, False)
+        dx, dscale, dbias = map(torch.from_numpy, ctx.statistics.gradients(_plain(x, ctx.last), _plain(dy, ctx.last), scale))
+        found = [(dx.movedim(-1, 1) if ctx.last else dx).to(x), dscale.to(x.device), dbias.to(x.device)]
+        return *(gradient if wanted else None for gradient, wanted in zip(found, ctx.needs_input_grad)), None, None
+
+
+class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
+    """torch.nn.BatchNorm1d, 2d and 3d, whose statistics while training are those of all ranks' batches together, of whatever sizes, an
+    empty one included; gradients are as if one process had the whole batch.  [batch, channels, ...], of float32, bfloat16 or float16.
+
+    group: a paddlert.Group, for these layers alone.  None: that of the DistributedDataParallel that the model is wrapped in, without which
+    each rank has its own statistics.  Each forward while training is collective, also in no_grad() and no_sync(), and so is its backward.
+    """
+
+    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
+                 track_running_stats: bool = True, group: Group | None = None, device: Any = None, dtype: Any = None) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device=device, dtype=dtype)
+        self.group: Group | None = None if group is None else instance("group", group, Group)
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: torch.nn.Module, group: Group | None = None) -> torch.nn.Module:
+        """The module with SyncBatchNorm in the place of each batch normalisation, with its parameters and buffers: before the optimizer is made
+        and the model is wrapped.  group: as SyncBatchNorm's."""
+        made = module
+        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and not isinstance(module, cls):
+            made = cls(module.num_features, module.eps, module.momentum, False, False, group)
+            made.affine, made.track_running_stats, made.training = module.affine, module.track_running_stats, module.training
+            made._parameters, made._buffers = module._parameters, module._buffers
+        for name, child in module.named_children():
+            setattr(made, name, cls.convert_sync_batchnorm(child, group))
+        return made
+
+    def _check_input_dim(self, x: torch.Tensor) -> None:
+        if x.dim() < 2 or x.shape[1] != self.num_features:
+            raise ValueError(f"the input is {list(x.shape)}, expected [batch, {self.num_features}, ...]")
+        if x.dtype not in (torch.float32, torch.bfloat16, torch.float16):
+            raise UnsupportedError(f"the input is {x.dtype}, expected torch.float32, torch.bfloat16 or torch.float16")
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[batch, channels, ...], normalised."""
+        if self.group is None or not self.training or self.group.size == 1:
+            return super().forward(x)
+        self._check_input_dim(x)
+        momentum = self.momentum or 0.0
+        if self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            momentum = 1 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
+        normalised: torch.Tensor = _Normalise.apply(x, self.weight, self.bias, self, momentum)
+        return normalised
 
 
 class Samples(torch.utils.data.IterableDataset):

@@ -1701,6 +1701,40 @@ print(refused(wrap, {"w": parameter(3)}, group=group, bucket_mb=0), refused(wrap
         "TypeError last bucket's size is '1', expected a number"]
 
 
+def test_ranks_of_1_2_and_3_samples_normalise_together(python):
+    """Beside NumPy: the statistics, and gradients of sum(y^3) over all ranks; channels first and last."""
+    out = finish(*parallel(python, """
+from paddlert._norm import Lent, Shape, Statistics
+whole = np.random.default_rng(1).normal(4, 3, (6, 5, 7))
+at = [0, 1, 3, 6]
+own = whole[at[rank]:at[rank + 1]].astype("f4")
+scale = np.linspace(1, 2, 5)
+mean, variance = whole.mean((0, 2)), whole.var((0, 2))
+inv = 1 / np.sqrt(variance + 1e-3)
+column = lambda a: a[:, None]
+xhat = (whole - column(mean)) * column(inv)
+dy = 3 * xhat ** 2
+dx = column(scale * inv) * (dy - column(dy.mean((0, 2))) - xhat * column((dy * xhat).mean((0, 2))))
+part = lambda a: a[at[rank]:at[rank + 1]]
+for last in (False, True):
+    way = lambda a: np.ascontiguousarray(a.transpose(0, 2, 1) if last else a, "f4")
+    s = Statistics(group, way(own), Shape(len(own), 5, 7, last), 1e-3)
+    found = s.gradients(way(own), way(part(dy)), scale.astype("f4"))
+    want = way(part(dx)), part(dy * xhat).sum((0, 2)), part(dy).sum((0, 2))
+    print(s.count, np.allclose(s.mean, mean), np.allclose(s.variance, variance), np.allclose(s.unbiased(), variance * 42 / 41),
+          *(np.allclose(a, b, 1e-4, 1e-4) for a, b in zip(found, want)))
+other = group.split(0)
+layers = [SimpleNamespace(group=g) for g in (None, group, other)]
+lent = Lent(layers, group)
+print(layers[0].group is layers[1].group is not group, layers[2].group is other, layers[0].group.size)
+lent.close()
+print([layer.group for layer in layers] == [None, group, other])
+print(refused(Statistics(group, np.zeros((int(rank == 0), 2, 1), "f4"), Shape(int(rank == 0), 2, 1, False), 1e-3).unbiased))
+""", n=3))
+    alone = "InvalidError the batches of all ranks have 1 value a channel together, expected 2 at least"
+    assert [o.splitlines() for o in out] == [[f"42{' True' * 6}"] * 2 + ["True True 3", "True", alone]] * 3, out
+
+
 def test_a_step_that_fails_ends_all_ranks(python):
     """A gradient that comes twice; a backward that did not end: the others learn of it, and no later step looks as if it was whole."""
     out = finish(*parallel(python, """

@@ -11,7 +11,8 @@ from wheel import ROOT, finish, package, python  # noqa: F401
 
 PROGRAM = pathlib.Path(__file__).resolve().parent / "programs/parallel.py"
 SECONDS = 300                                         # imports, on a machine that does much else
-CASES = ["steps", "buckets", "uneven", "accumulation", "compression", "no_gradient_at_all", "buffers", "disagree", "checkpoint", "closed", "error"]
+CASES = ["steps", "buckets", "uneven", "accumulation", "compression", "no_gradient_at_all", "buffers", "disagree", "checkpoint", "closed", "error",
+         "norm_kinds", "running_means"]
 
 
 def start(python, name, case, n):
@@ -30,6 +31,13 @@ def test_two_ranks_train_as_one(python, name, case):
 def test_a_gradient_that_a_hook_clears_is_refused(python):
     out = finish(*start(python, "torch", "cleared", 2), seconds=SECONDS)
     assert [o.splitlines()[-1] for o in out] == ["done"] * 2, out
+
+
+@pytest.mark.parametrize("name", ["torch", "paddle"])
+def test_ranks_of_1_2_and_3_samples_normalise_as_one_of_6(python, name):
+    """SyncBatchNorm beside the framework's own layer that has the whole batch."""
+    out = finish(*start(python, name, "norm", 3), seconds=SECONDS)
+    assert [o.splitlines()[-1] for o in out] == ["done"] * 3, out
 
 
 @pytest.mark.parametrize("name", ["torch", "paddle"])

@@ -54,8 +54,9 @@ def tensor(values):
 def filled(net, seed):
     """Parameters of that seed."""
     rng = np.random.default_rng(seed)
-    for p in net.parameters():
+    for name, p in net.named_parameters():
         values = rng.normal(0, 0.4, list(p.shape)).astype(np.float32)
+        values = abs(values) if name.endswith("_variance") else values           # Paddle's running ones are parameters
         if TORCH:
             with framework.no_grad():
                 p.copy_(tensor(values))
@@ -333,6 +334,110 @@ def case_cleared():
         assert "a hook has cleared a gradient" in str(e), e
     except paddlert.PeerLostError as e:
         assert "a hook has cleared a gradient" in str(e), e
+
+
+def normalising(images, **options):
+    """Batch normalisation of features or of images, whose layers are not the model's first."""
+    nn = framework.nn
+    if images:
+        conv, norm, flat, last = (nn.Conv2d, nn.BatchNorm2d, nn.Flatten, 4 * 36) if TORCH else (nn.Conv2D, nn.BatchNorm2D, nn.Flatten, 4 * 36)
+        return nn.Sequential(conv(3, 4, 3), norm(4, **options), nn.Tanh(), flat(), linear(last, 1))
+    norm = nn.BatchNorm1d if TORCH else nn.BatchNorm1D
+    return nn.Sequential(linear(WIDTH, 5), norm(5, **options), nn.Tanh(), linear(5, 4), norm(4, **options), nn.Tanh(), linear(4, 1))
+
+
+def normalise(images, sizes, options, steps=4, nhwc=False):
+    """Ranks of so many samples beside one process that has all: parameters, running statistics, and what a model that is evaluated says."""
+    rng = np.random.default_rng(5)
+    data = [rng.normal(3, 2, (steps, n, *((3, 8, 8) if images else (WIDTH,)))).astype(np.float32) for n in sizes]
+    whole, net = (filled(normalising(images, **options), 7) for _ in range(2))
+    kept = dict(net.named_parameters())
+    converted = ours.SyncBatchNorm.convert_sync_batchnorm(net)
+    assert converted is net and all(kept[n] is p for n, p in net.named_parameters())
+    assert sum(isinstance(m, ours.SyncBatchNorm) for m in (net.modules() if TORCH else net.sublayers())) == (1 if images else 2)
+    model = wrap(net, group)
+    loss = lambda y, n: framework.sin(y).sum() / (n or 1)                     # noqa: E731
+    as_images = (lambda x: x.contiguous(memory_format=framework.channels_last)) if nhwc else lambda x: x
+    for trained, batches in ((whole, range(size)), (model, [rank])):
+        optimizer = optimizer_of(trained)
+        for step in range(steps):
+            clear(optimizer)
+            y = trained(as_images(tensor(np.concatenate([data[r][step] for r in batches]))))
+            at = np.cumsum([0, *(sizes[r] for r in batches)])
+            total = sum(loss(y[int(at[i]):int(at[i + 1])], sizes[r]) for i, r in enumerate(batches))
+            (total / (size if trained is whole else 1)).backward()
+            optimizer.step()
+    near(values(net), values(whole), 1e-4)
+    buffers = [{n: np.array(b.tolist(), np.float32) for n, b in m.named_buffers()} for m in (net, whole)]
+    near(*buffers, 1e-4)
+    for m in (model, whole):
+        m.eval()
+    if rank == size - 1:                                                     # does not communicate
+        x = tensor(data[rank][0])
+        assert np.allclose(model(x).tolist(), whole(x).tolist(), atol=1e-3)
+    model.close()
+    net.train()
+    assert all(m.group is None for m in (net.modules() if TORCH else net.sublayers()) if isinstance(m, ours.SyncBatchNorm))
+    net(tensor(np.concatenate([data[-1][0]] * 2)))                           # by itself again
+
+
+def case_norm():
+    sizes = list(range(1, size + 1))
+    for options in ({}, {"momentum": 0.3}, *([{"momentum": None}, {"affine": False}, {"track_running_stats": False}] if TORCH else
+                                           [{"weight_attr": False, "bias_attr": False}])):
+        normalise(False, sizes, options)
+        normalise(True, sizes, options)
+    if TORCH:                                                                # Paddle's own layers have no gradient of an empty batch
+        normalise(False, [0, *sizes[1:]], {})
+        normalise(True, sizes, {}, nhwc=True)
+    else:
+        x = np.random.default_rng([3, rank]).normal(size=(rank + 1, 6, 5, 3)).astype(np.float32)
+        outs = [(lambda layer, x: [y := layer(x), (y * y * y).sum().backward(), x.grad][::2])(
+            ours.SyncBatchNorm(3, data_format=f, group=group), x) for f, x in (
+                ("NHWC", framework.to_tensor(x, stop_gradient=False)),
+                ("NCHW", framework.to_tensor(x.transpose(0, 3, 1, 2).copy(), stop_gradient=False)))]
+        for last, first in zip(*outs):
+            assert np.allclose(last.numpy(), first.numpy().transpose(0, 2, 3, 1), atol=1e-5)
+
+
+def case_running_means():
+    """Of plain batch normalisation: rank 0's, as each forward begins."""
+    net = normalising(False)
+    model = wrap(net, group)
+    x = tensor(np.full((4, WIDTH), 1.0 + rank, np.float32))
+    means = lambda: np.array((net[1].running_mean if TORCH else net[1]._mean).tolist())                       # noqa: E731
+    model(x)
+    ranks = group.all_gather(means())
+    assert not np.allclose(ranks[0], ranks[1])
+    x = tensor(np.full((4, WIDTH), 2.0, np.float32))
+    model(x)
+    ranks = group.all_gather(means())
+    assert np.allclose(ranks, ranks[0]), ranks
+
+
+def case_norm_kinds():
+    """Halves, layers alone with a group, and what is refused."""
+    layer = ours.SyncBatchNorm(3, group=group)
+    x = np.random.default_rng(3).normal(5, 3, (size * 4, 3)).astype(np.float32)
+    want = (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-5)
+    for kind, most in (("float32", 1e-5), ("bfloat16", 0.1), ("float16", 0.02)):
+        own = tensor(x[rank * 4:rank * 4 + 4])
+        own = own.to(getattr(framework, kind)) if TORCH else own.astype(kind)
+        y = layer(own)
+        assert y.dtype == own.dtype and np.abs(np.array((y.float() if TORCH else y.astype("float32")).tolist()) - want[rank * 4:rank * 4 + 4]).max() < most
+    for wrong, said in ((np.zeros((2, 4), np.float32), "expected"), (np.zeros((2, 3)), "float64")):
+        try:
+            layer(tensor(wrong))
+            raise AssertionError("not refused")
+        except (ValueError, paddlert.UnsupportedError) as e:
+            assert said in str(e), e
+    if not TORCH:                                                            # its running variance is that of the batch
+        return
+    try:
+        layer(tensor(x[:int(rank == 0)]))
+        raise AssertionError("not refused")
+    except paddlert.InvalidError as e:
+        assert "1 value a channel" in str(e), e
 
 
 globals()[f"case_{case}"]()

@@ -1,0 +1,80 @@
+"""Batch normalisation over the ranks of a group: what paddlert.torch.SyncBatchNorm and paddlert.paddle.SyncBatchNorm share.  The numbers are
+rt_bn's of runtime/rt.h; arrays are float32, contiguous, in main memory."""
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import _abi
+from ._lib import InvalidError
+from .arrays import Array
+from .group import Group
+
+
+@dataclass
+class Shape:
+    """Of an input [n][channels][inner], or with channels_last [n][inner][channels]."""
+    n: int
+    channels: int
+    inner: int
+    channels_last: bool
+
+    def c(self) -> Any:
+        return ctypes.byref(_abi.rt_bn(n=self.n, channels=self.channels, inner=self.inner, channels_last=self.channels_last))
+
+
+def _at(array: Array) -> ctypes.c_void_p:
+    assert array.dtype == np.float32 and array.flags.c_contiguous
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+class Statistics:
+    """Of all ranks' inputs; collective.  mean, variance (biased): float32 [channels]; count: values a channel."""
+
+    def __init__(self, group: Group, x: Array, shape: Shape, epsilon: float) -> None:
+        self._group, self._shape = group, shape
+        self.mean, self.variance, self._inv_std = (np.empty(shape.channels, np.float32) for _ in range(3))
+        count = ctypes.c_uint64()
+        group._use("rt_bn_forward", shape.c(), _at(x), ctypes.c_float(epsilon), _at(self.mean), _at(self.variance), _at(self._inv_std),
+                   ctypes.byref(count), keep=(x, self))
+        self.count = int(count.value)
+
+    def gradients(self, x: Array, dy: Array, scale: Array | None) -> tuple[Array, Array, Array]:
+        """Of x (all ranks' losses count), of scale and of bias (this rank's loss); collective."""
+        scale = np.ones(self._shape.channels, np.float32) if scale is None else scale
+        dx, dscale, dbias = np.empty_like(x), np.empty_like(scale), np.empty_like(scale)
+        self._group._use("rt_bn_backward", self._shape.c(), _at(x), _at(dy), _at(self.mean), _at(self._inv_std), _at(scale),
+                         ctypes.c_uint64(self.count), _at(dx), _at(dscale), _at(dbias), keep=(self, x, dy, scale, dx, dscale, dbias))
+        return dx, dscale, dbias
+
+    def unbiased(self) -> Array:
+        """variance, of a sample."""
+        if self.count < 2:
+            raise InvalidError("the batches of all ranks have 1 value a channel together, expected 2 at least")
+        unbiased: Array = self.variance * np.float32(self.count / (self.count - 1))
+        return unbiased
+
+
+class Lent:
+    """Layers that normalise over the ranks of a wrapper, as they have no group of their own: one made of the wrapper's, where their calls do
+    not wait behind gradients, and are in order whatever the order of these."""
+
+    def __init__(self, layers: Iterable[Any], group: Group) -> None:
+        """Collective."""
+        self._layers = [layer for layer in layers if layer.group is None or layer.group is group]
+        self._given = group
+        self._own = [layer.group for layer in self._layers]
+        self._group = group.split(0) if self._layers else None
+        for layer in self._layers:
+            layer.group = self._group
+
+    def close(self) -> None:
+        for layer, own in zip(self._layers, self._own):
+            if layer.group is self._group:
+                layer.group = own
+        if self._group is not None:
+            self._group.close()
