@@ -4,6 +4,7 @@ Where to begin, by what you want to do; each has its own help(), as help(paddler
 
     a PyTorch or Paddle model with rows on servers     paddlert.torch, paddlert.paddle: Embedding, DistributedModel
     the same model on each worker, gradients averaged  paddlert.torch.DistributedDataParallel, paddlert.paddle.DataParallel
+    training that outlives workers, and takes them in  paddlert.elastic: Elastic
     tables on servers, with NumPy alone                Job, Dense, Sparse, Client
     batches of text files, read by threads             paddlert.data: Dataset
     a server in this process, for a test or notebook   Server; a process of its own: python -m paddlert server
@@ -45,7 +46,7 @@ from .job import Job
 from .ps import Client, Dense, Model, Server, Sparse
 
 if TYPE_CHECKING:
-    from . import data, fleet, paddle, torch
+    from . import data, elastic, fleet, paddle, torch
     from ._lib import CanceledError as Canceled
     from ._lib import DamagedError as Damaged
     from ._lib import DeniedError as Denied
@@ -66,10 +67,10 @@ _OLD = {c.__name__.removesuffix("Error"): c for c in (CanceledError, DamagedErro
 
 if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
-        """paddlert.data, paddlert.torch, paddlert.paddle and paddlert.fleet, when they are asked for: frameworks are large.  And old names."""
+        """paddlert.data, .elastic, .torch, .paddle and .fleet, when they are asked for: frameworks are large.  And old names."""
         if name in _OLD:
             return renamed(__name__, name, _OLD[name].__name__, _OLD[name])
-        if name not in ("data", "torch", "paddle", "fleet"):
+        if name not in ("data", "elastic", "torch", "paddle", "fleet"):
             raise AttributeError(f"module 'paddlert' has no attribute {name!r}")
         import importlib
         return importlib.import_module(f".{name}", __name__)

@@ -140,6 +140,21 @@ class Batch:
     def ragged_slots(self) -> range:
         return range(len(self.offsets) if self.offsets is not None else 0)
 
+    def rows(self, which: Array) -> Batch:
+        """Some of the samples, copied; which: their numbers, int64."""
+        found = copy.copy(self)
+        found._n, found.dense, found._labels = len(which), self.dense[which], self._labels[which]
+        found.labels = self.labels[which]
+        if self.ids is not None and self.counts is not None:
+            found.ids, found.counts = self.ids[which], self.counts[which]
+        elif self.offsets is not None:
+            slots = [self.ragged(s) for s in self.ragged_slots()]
+            sizes = [np.diff(s.offsets)[which] for s in slots]
+            found.values = np.concatenate([np.empty(0, np.uint64), *(
+                s.values[np.repeat(s.offsets[:-1][which] - (np.cumsum(n) - n), n) + np.arange(int(n.sum()))] for s, n in zip(slots, sizes))])
+            found.offsets = np.stack([np.concatenate([np.zeros(1, np.int64), np.cumsum(n)]) for n in sizes]) if sizes else np.empty((0, len(which) + 1), np.int64)
+        return found
+
     def made(self, dense: Array, slots: Sequence[Ragged]) -> Batch:
         """Another one with the same fields, ragged and without labels."""
         found = copy.copy(self)

@@ -23,6 +23,14 @@ def _end(inp: Memory | None, out: Memory | None) -> None:
         out.end()
 
 
+def _listed(endpoints: Sequence[str]) -> Any:
+    """For C."""
+    found = addresses("endpoints", endpoints)
+    if not found:
+        raise ValueError("endpoints is [], expected one for each rank, or None: those of the job")
+    return (ctypes.c_char_p * len(found))(*(text("endpoints", e) for e in found))
+
+
 class Work(Started):
     """A call in flight."""
 
@@ -61,6 +69,7 @@ class Group(Owner):
     form_timeout: seconds until all ranks have joined; 0: 600
     call_timeout: seconds of a call; 0: 600
     transport: "auto" is shared memory between ranks of one machine and TCP elsewhere; "tcp"; "shm"
+    generation: of a group that forms again from endpoints, a number that they had not before (grow)
 
     Every rank makes the same calls in the same order, with arrays of the same shape and type: if they differ, all get InvalidError within a
     second.  Arrays are NumPy's or have __dlpack__ (tensors in main memory), of float32, float64, float16, bfloat16, int64, int32 or uint8;
@@ -74,7 +83,7 @@ class Group(Owner):
 
     def __init__(self, job: Job | None = None, *, endpoints: Sequence[str] | None = None, rank: int = 0, name: str | None = None,
                  token: str | None = None, encrypt: bool | None = None, form_timeout: float = 0, call_timeout: float = 0,
-                 transport: str = "auto", _handle: ctypes.c_void_p | None = None) -> None:
+                 transport: str = "auto", generation: int = 0, _handle: ctypes.c_void_p | None = None) -> None:
         super().__init__()
         self.works: weakref.WeakSet[Work] = weakref.WeakSet()
         self.dropped: list[tuple[ctypes.c_void_p, tuple[Memory | None, Memory | None]]] = []
@@ -87,18 +96,15 @@ class Group(Owner):
         how = chosen("transport", transport, TRANSPORTS)
         options = _abi.rt_group_options(
             rank=number("rank", rank, ctypes.c_uint32), form_timeout_ms=option_value("form_timeout", "_ms", None, form_timeout),
-            call_timeout_ms=option_value("call_timeout", "_ms", None, call_timeout),
+            call_timeout_ms=option_value("call_timeout", "_ms", None, call_timeout), generation=number("generation", generation, ctypes.c_uint64),
             name=option_value("name", "", ctypes.c_char_p, name) or None if name is not None else None,
             token=option_value("token", "", ctypes.c_char_p, token) if token is not None else None)
         options.transport = how or options.transport
         if encrypt is not None:
             options.encrypt = option_value("encrypt", "encrypt", None, encrypt)
         if endpoints is not None:
-            endpoints = addresses("endpoints", endpoints)
-            if not endpoints:
-                raise ValueError("endpoints is [], expected one for each rank, or None: those of the job")
-            array = (ctypes.c_char_p * len(endpoints))(*(text("endpoints", e) for e in endpoints))
-            options.endpoints, options.size = ctypes.cast(array, ctypes.c_void_p), len(endpoints)
+            array = _listed(endpoints)
+            options.endpoints, options.size = ctypes.cast(array, ctypes.c_void_p), len(array)
         elif job is None:
             raise InvalidError("job and endpoints are None, expected a paddlert.Job, whose workers these are, or an endpoint for each rank")
         group = ctypes.c_void_p()
@@ -303,7 +309,28 @@ class Group(Owner):
 
     def shrink(self) -> Group:
         """After PeerLostError, by all ranks that live: the group of those, in the old order.  This one can only be closed then."""
-        handle = ctypes.c_void_p()
+        return self._shrink()[0]
+
+    def _shrink(self) -> tuple[Group, list[bool]]:
+        """And which ranks of this group are not in it."""
+        handle, gone = ctypes.c_void_p(), (ctypes.c_bool * self.size)()
         self._end_works()
-        self._use("rt_group_shrink", None, ctypes.byref(handle))
+        self._use("rt_group_shrink", gone, ctypes.byref(handle), keep=gone)
+        return Group(_handle=handle), list(gone)
+
+    def check(self) -> None:
+        """Raises the error that has broken the group, if one has; never waits."""
+        call("rt_group_check", self._open())
+
+    def grow(self, endpoints: Sequence[str], rank: int, *, generation: int, form_timeout: float = 0) -> Group:
+        """Collective: the group of these ranks and new ones, which open theirs by Group(endpoints=, rank=, generation=) meanwhile.
+
+        endpoints: of all its ranks, "host:port"; rank: of this one in it.  generation: not used before with these endpoints.
+        TimeoutError: a new rank has not joined within form_timeout seconds.  This group stays as it is, and in use after an error."""
+        handle, array = ctypes.c_void_p(), _listed(endpoints)
+        options = _abi.rt_group_options(
+            rank=number("rank", rank, ctypes.c_uint32), form_timeout_ms=option_value("form_timeout", "_ms", None, form_timeout),
+            generation=number("generation", generation, ctypes.c_uint64), size=len(array))
+        options.endpoints = ctypes.cast(array, ctypes.c_void_p)
+        self._use("rt_group_grow", ctypes.byref(options), ctypes.byref(handle), keep=(array, options))
         return Group(_handle=handle)
