@@ -20,25 +20,42 @@
         fleet.stop_worker()
 
 What is not the same: there are no static programs, so that no minimize puts tables into one; a table's rule is the text of
-docs/rules.md, and its updates are the servers'.  Names of fleet that are not here say what is in their place.
+docs/rules.md, and its updates are the servers'.
+
+Without servers, each worker has the whole model, and backward averages the gradients of all:
+
+    fleet.init(is_collective=True)
+    optimizer = fleet.distributed_optimizer(paddle.optimizer.Momentum(0.1, parameters=net.parameters()))
+    net = fleet.distributed_model(net)
+    for x, y in batches:                                    # this worker's share
+        loss_of(net, x, y).backward()
+        optimizer.step()                                    # or optimizer.minimize(loss)
+        optimizer.clear_grad()
+
+Names of fleet that are not here say what is in their place.
 """
 from __future__ import annotations
 
+import atexit
+import copy
 import ctypes
 import json
 import math
 import os
 import pathlib
+import sys
 import tempfile
 import types
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ._collective import KEYS, Util, check_key, model_of, name_idle, optimizer_of
 from ._kept import Kept
 from ._lib import InvalidError, UnsupportedError, addresses, instance, number, renamed, whole_number, with_options
 from ._options import ClientOptions, ServerOptions
 from ._training import Synchroniser
 from .data import Batch, Dataset
+from .group import Group
 from .job import Job
 from .ps import Client, Path
 
@@ -47,8 +64,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DistributedStrategy", "InMemoryDataset", "PaddleCloudRoleMaker", "QueueDataset", "Role", "StrategyFactory", "UserDefinedRoleMaker",
            "barrier_worker",
-           "distributed_optimizer", "init", "init_server", "init_worker", "is_first_worker", "is_server", "is_worker",
-           "node_num", "nranks", "rank", "role_maker", "run_server", "save_persistables", "server_endpoints", "server_index",
+           "distributed_model", "distributed_optimizer", "init", "init_server", "init_worker", "is_first_worker", "is_server", "is_worker",
+           "local_rank", "node_num", "nranks", "rank", "role_maker", "run_server", "save_persistables", "server_endpoints", "server_index",
            "server_num", "stop_worker", "worker_endpoints", "worker_index", "worker_num", "world_size"]
 
 
@@ -59,7 +76,6 @@ class DifferentError(UnsupportedError, AttributeError):
 # What is in whose place: names joined by spaces.
 _INSTEAD = {
     "minimize amp_init get_loss_scaling qat_init distributed_scaler": "loss.backward() and optimizer.step(), as there are no static programs",
-    "distributed_model": "the model as it is, with paddlert.torch.DistributedModel or paddlert.paddle.DistributedModel, as tables are on servers",
     "save save_inference_model": "save_persistables, and DistributedModel(net).predict(directory) where it is used",
     "load_model load_persistables load_inference_model": "init_worker(load=directory)",
     "save_one_table save_dense_params save_cache_model save_cache_table": "save_persistables, which saves all tables",
@@ -69,12 +85,12 @@ _INSTEAD = {
     "set_date": "optimizer.client.shrink(table) once a day, with evict=\"ctr:...\"",
     "print_table_stat": "optimizer.client.stat(table)",
     "metrics all_reduce": "paddlert.Group(job).all_reduce of what each worker has counted",
-    "util UtilBase": "paddlert.Group(job): all_reduce, all_gather, barrier",
+    "UtilBase": "fleet.util, or paddlert.Group(job): all_reduce, all_gather, barrier",
     "get_hybrid_communicate_group get_hybrid_parallel_topology HybridCommunicateGroup CommunicateTopology": "paddlert.Group(job).split",
     "collective_perf allgather_perf allreduce_perf broadcast_perf reduce_perf reduce_scatter_perf": "make bench-coll of this project",
     "DatasetBase FileInstantDataset BoxPSDataset": "QueueDataset, InMemoryDataset, or paddlert.data.Dataset",
     "MultiSlotDataGenerator MultiSlotStringDataGenerator": "paddle's own, as a program of pipe_command, or a format of paddlert.data",
-    "local_rank rank_in_node local_device_ids world_device_ids": "worker_index, as workers of parameter servers have no device of their own",
+    "rank_in_node local_device_ids world_device_ids": "local_rank, or worker_index: which device a worker uses the program says",
     "is_coordinator init_coordinator make_fl_strategy get_fl_client": "nothing, as there is no federated training",
     "set_log_level get_log_level_code get_log_level_name": "nothing: the runtime says what matters, on stderr",
     "check_memory_usage": "/metrics (docs/seeing.md)",
@@ -97,12 +113,10 @@ class Role:
 
 
 class PaddleCloudRoleMaker:
-    """The role is the environment's."""
+    """The role is the environment's.  is_collective: all processes are workers."""
 
     def __init__(self, is_collective: bool = False, **_: Any) -> None:
-        if is_collective:
-            raise UnsupportedError("is_collective is True, expected False: this fleet is that of parameter servers; "
-                              "paddlert.Group(job) has the collectives")
+        self.is_collective = instance("is_collective", is_collective, bool)
 
     def job(self) -> Job:
         """The place that it describes."""
@@ -110,18 +124,26 @@ class PaddleCloudRoleMaker:
 
 
 class UserDefinedRoleMaker(PaddleCloudRoleMaker):
-    """The role is the program's."""
+    """The role is the program's; is_collective: that of worker_endpoints with the number current_id."""
 
     def __init__(self, is_collective: bool = False, *, current_id: int = 0, role: int = Role.WORKER, worker_num: int = 1,
-                 server_endpoints: Sequence[str] = (), **_: Any) -> None:
+                 server_endpoints: Sequence[str] = (), worker_endpoints: Sequence[str] = (), **_: Any) -> None:
         super().__init__(is_collective)
+        if is_collective:
+            workers = addresses("worker_endpoints", worker_endpoints)
+            if not 0 <= whole_number("current_id", current_id) < len(workers):
+                raise InvalidError(f"current_id is {current_id}, expected 0 to {len(workers) - 1} as there are {len(workers)} worker_endpoints")
+            self._arguments: dict[str, Any] = {"variables": {
+                **os.environ, "TRAINING_ROLE": "TRAINER", "PADDLE_TRAINER_ID": str(current_id), "PADDLE_TRAINERS_NUM": str(len(workers)),
+                "PADDLE_TRAINER_ENDPOINTS": ",".join(workers), "PADDLE_CURRENT_ENDPOINT": workers[current_id]}}
+            return
         servers = addresses("server_endpoints", server_endpoints)
         if role not in (Role.WORKER, Role.SERVER):
             raise InvalidError(f"role is {role!r}, expected Role.WORKER or Role.SERVER")
         if not 0 <= whole_number("current_id", current_id) < len(servers) and role == Role.SERVER:
             raise InvalidError(f"current_id is {current_id}, expected 0 to {len(servers) - 1} as there are {len(servers)} server_endpoints")
         where = {"server": current_id} if role == Role.SERVER else {"worker": current_id}
-        self._arguments: dict[str, Any] = {"servers": servers, "workers": worker_num, **where}
+        self._arguments = {"servers": servers, "workers": worker_num, **where}
 
     def job(self) -> Job:
         """The place that it describes."""
@@ -133,18 +155,36 @@ role_maker = types.SimpleNamespace(PaddleCloudRoleMaker=PaddleCloudRoleMaker, Us
 
 
 class DistributedStrategy:
-    """a_sync: False is sync; True async, or geo with k_steps above 0.  a_sync_configs: by fleet's names (docs/modes.md); the
-    runtime says which keys there are.  staleness: this runtime's, of async and geo; 0: no bound."""
+    """Of parameter servers:
+
+    a_sync: False is sync; True async, or geo with k_steps above 0
+    a_sync_configs: by fleet's names (docs/modes.md); the runtime says which keys there are
+    staleness: this runtime's, of async and geo; 0: no bound
+
+    Of collective training:
+
+    fuse_grad_size_in_MB: gradients travel in buckets of that size
+    last_comm_group_size_MB: that of the last bucket, which has nothing left to hide behind
+    fp16_allreduce: gradients travel as float16; what rounding takes is added to the next step's
+    find_unused_parameters: either is right, as they are always found
+    hybrid_configs: every degree 1 but dp_degree, the number of workers
+
+    Other keys of Paddle's that change how it trains in a dynamic graph are refused; those that do not are named once, in a warning."""
+    a_sync: bool
+    a_sync_configs: dict[str, Any]
+    staleness: int
+    fuse_grad_size_in_MB: float
+    last_comm_group_size_MB: float
+    fp16_allreduce: bool
+    find_unused_parameters: bool
+    hybrid_configs: dict[str, int]
 
     def __init__(self) -> None:
-        self.a_sync = True
-        self.a_sync_configs: dict[str, Any] = {}
-        self.staleness = 0
+        for name, value in KEYS.items():
+            setattr(self, name, copy.copy(value))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name not in ("a_sync", "a_sync_configs", "staleness"):
-            raise UnsupportedError(f"strategy.{name} does nothing here, expected a_sync, a_sync_configs or staleness; "
-                                   "clipping and decay are in a table's rule")
+        check_key(name, value)
         super().__setattr__(name, value)
 
     def text(self) -> str:
@@ -191,6 +231,8 @@ class _State:
     job: Job | None = None
     strategy: DistributedStrategy | None = None
     optimizer: Synchroniser | None = None
+    group: Group | None = None                            # of collective training
+    model: Any = None
 
 
 def _job() -> Job:
@@ -199,7 +241,18 @@ def _job() -> Job:
     return _State.job
 
 
+def _group() -> Group:
+    if _State.group is None:
+        raise InvalidError("the workers are not a group yet, expected fleet.init(is_collective=True) before")
+    return _State.group
+
+
+util = Util(_group)
+
+
 def _client() -> Client:
+    if _State.group is not None:
+        raise UnsupportedError("there are no servers in collective training, expected paddle.save(net.state_dict(), file) by one worker")
     if _State.optimizer is None or _State.optimizer.client is None:
         raise InvalidError("this worker has no servers yet, expected fleet.distributed_optimizer(...) and fleet.init_worker() before")
     return _State.optimizer.client
@@ -207,11 +260,27 @@ def _client() -> Client:
 
 def init(role_maker: PaddleCloudRoleMaker | None = None, is_collective: bool = False,
          strategy: DistributedStrategy | None = None) -> None:
-    """Who am I?  From the environment, or from a UserDefinedRoleMaker."""
+    """Who am I?  From the environment, or from a UserDefinedRoleMaker.  is_collective: there are no servers, and waits for all workers."""
     maker = PaddleCloudRoleMaker(is_collective) if role_maker is None else instance("role_maker", role_maker, PaddleCloudRoleMaker)
     if strategy is not None:
         instance("strategy", strategy, DistributedStrategy)
+    _leave()
     _State.job, _State.strategy, _State.optimizer = maker.job(), strategy, None
+    if maker.is_collective:
+        if _State.job.is_server:
+            raise InvalidError("is_collective is True, but TRAINING_ROLE is PSERVER: expected TRAINER, as there are no servers")
+        _State.group = Group(_State.job)
+
+
+@atexit.register
+def _leave() -> None:
+    """The group of collective training, which it leaves; an error that ends the program is reported to the others."""
+    model, group, error = _State.model, _State.group, getattr(sys, "last_value", None)
+    _State.model = _State.group = None
+    if model is not None:
+        model.__exit__(type(error), error, None)
+    if group is not None:
+        group.__exit__(type(error), error, None)
 
 
 def is_server() -> bool:
@@ -240,6 +309,11 @@ def worker_num() -> int:
 
 
 rank, nranks, world_size = worker_index, worker_num, worker_num
+
+
+def local_rank() -> int:
+    """The number of this worker on its machine, from 0."""
+    return int(os.environ.get("PADDLE_LOCAL_RANK") or os.environ.get("PADDLE_RANK_IN_NODE") or 0)
 
 
 def worker_endpoints(to_string: bool = False) -> str | list[str]:
@@ -280,25 +354,46 @@ def run_server(**options: Unpack[ServerOptions]) -> None:
     _job().serve(**options)
 
 
-def distributed_optimizer(optimizer: Synchroniser, strategy: DistributedStrategy | None = None) -> Synchroniser:
-    """optimizer: the DistributedModel of a model, which comes back."""
+def distributed_optimizer(optimizer: Any, strategy: DistributedStrategy | None = None) -> Any:
+    """What it was given comes back.  With servers: the DistributedModel of a model, as the servers apply the rule.  Collective: an
+    optimizer of the framework.  strategy: in place of init's; where a model has been made of that one, it is too late."""
+    if strategy is not None:
+        instance("strategy", strategy, DistributedStrategy)
+        if _State.model is not None:
+            raise InvalidError("fleet.distributed_model(net) was called before, expected the strategy in fleet.init(...), or this call first")
+        _State.strategy = strategy
+    if _State.group is not None:
+        return optimizer_of(optimizer)
     if not isinstance(optimizer, Synchroniser):
         raise UnsupportedError(f"optimizer is a {type(optimizer).__name__}, expected paddlert.torch.DistributedModel(net, rule) or "
                           "paddlert.paddle.DistributedModel(net, rule): the servers apply the rule")
-    if strategy is not None:
-        instance("strategy", strategy, DistributedStrategy)
-    _State.optimizer, _State.strategy = optimizer, strategy or _State.strategy
+    _State.optimizer = optimizer
     return optimizer
+
+
+def distributed_model(model: Any) -> Any:
+    """Collective: the model as paddlert.paddle.DataParallel (of PyTorch: paddlert.torch.DistributedDataParallel), whose backward averages the
+    gradients of all workers.  Everybody gets worker 0's parameters."""
+    if _State.group is None and _job():
+        raise UnsupportedError("there is no fleet.distributed_model with servers, expected fleet.init(is_collective=True), or the model in "
+                               "paddlert.torch.DistributedModel or paddlert.paddle.DistributedModel, as tables are on servers")
+    strategy = _State.strategy or DistributedStrategy()
+    name_idle(strategy)
+    _State.model = model_of(model, _group(), strategy)
+    return _State.model
 
 
 @with_options(ClientOptions)
 def init_worker(scopes: object = None, *, load: Path | None = None, **options: Unpack[ClientOptions]) -> None:
-    """Joins the servers; collective.  scopes: Paddle's, not used.  load: a directory of save_persistables to start from."""
+    """Joins the servers; all workers call it.  Without servers: nothing.  scopes: Paddle's, not used.  load: a directory of save_persistables to start from."""
+    if _State.group is not None:
+        return
     if _State.optimizer is None:
         raise InvalidError("this worker has no model yet, expected fleet.distributed_optimizer(paddlert.paddle.DistributedModel(net, rule)) before")
     if _State.strategy is None:
         _State.optimizer.connect(_job(), load=load, **options)
         return
+    name_idle(_State.strategy)
     name, before = "PADDLE_PS_STRATEGY", os.environ.get("PADDLE_PS_STRATEGY")
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "DistributedStrategy"
@@ -315,7 +410,10 @@ def init_worker(scopes: object = None, *, load: Path | None = None, **options: U
 
 def barrier_worker() -> None:
     """Waits until all workers have called it."""
-    _client().barrier()
+    if _State.group is not None:
+        _State.group.barrier()
+    else:
+        _client().barrier()
 
 
 def save_persistables(executor: Any, dirname: Path, main_program: Any = None, mode: int = 0) -> None:
@@ -444,7 +542,11 @@ class InMemoryDataset(QueueDataset):
 
 
 def stop_worker() -> None:
-    """Pushes that are in flight arrive; the servers learn that this worker is done, and end with the last one."""
+    """Pushes that are in flight arrive; the servers learn that this worker is done, and end with the last one.  Without servers: this
+    worker leaves the others."""
+    if _State.group is not None:
+        _leave()
+        return
     _client()
     if _State.optimizer:
         _State.optimizer.finish()

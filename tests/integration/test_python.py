@@ -1161,12 +1161,12 @@ from paddlert import fleet
 def tell(f, *a, **k):
     try:
         f(*a, **k)
-    except paddlert.Error as e:
+    except (paddlert.Error, TypeError) as e:
         print(type(e).__name__, e)
 tell(fleet.is_server)
 tell(lambda: fleet.minimize)
 tell(lambda: fleet.BoxPSDataset)
-tell(fleet.init, is_collective=True)
+tell(fleet.init, is_collective=1)
 tell(fleet.init, fleet.UserDefinedRoleMaker(current_id=0, worker_num=1))
 tell(fleet.distributed_optimizer, 3)
 tell(fleet.init_worker)
@@ -1176,14 +1176,70 @@ strategy.a_sync_configs = {{"k_step": 1}}
 fleet.distributed_optimizer(Dense(Model()), strategy)
 tell(fleet.init_worker)
 tell(setattr, strategy, "amp", True)
-print(hasattr(fleet, "util"), hasattr(fleet, "nothing"))
+tell(setattr, strategy, "ampp", True)
+tell(fleet.distributed_model, Model())
+tell(fleet.util.barrier)
+print(hasattr(fleet, "UtilBase"), hasattr(fleet, "nothing"))
 """))
     want = ["InvalidError the role is not known yet", "DifferentError there is no fleet.minimize in paddlert, expected loss.backward()",
             "DifferentError there is no fleet.BoxPSDataset in paddlert, expected QueueDataset, InMemoryData",
-            "UnsupportedError is_collective is True", "UnsupportedError optimizer is a int, expected paddlert.torch.DistributedModel",
+            "TypeError is_collective is 1", "UnsupportedError optimizer is a int, expected paddlert.torch.DistributedModel",
             "InvalidError this worker has no model yet", "UnsupportedError init_server('model')",
-            'DistributedStrategy:2: unknown key "k_step" in a_sync_configs: did you mean "k_steps"?', "UnsupportedError strategy.amp", "False False"]
+            'DistributedStrategy:2: unknown key "k_step" in a_sync_configs: did you mean "k_steps"?', "UnsupportedError strategy.amp is True, expected paddle.amp.auto_cast",
+            "UnsupportedError there is no strategy.ampp, expected one of a_sync", "UnsupportedError there is no fleet.distributed_model with servers",
+            "InvalidError the workers are not a group yet", "False False"]
     assert len(want) == len(out.splitlines()) and all(w in line for w, line in zip(want, out.splitlines())), out
+
+
+def test_a_collective_fleet_program_meets(python):
+    """By the environment, and by a role maker; the workers' names, sums and parts of files."""
+    endpoints = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+    programs = []
+    for rank in range(2):
+        text = f"""
+import warnings
+from paddlert import fleet
+fleet.init(is_collective=True)
+print(fleet.worker_index(), fleet.worker_num(), fleet.is_first_worker(), fleet.is_worker(), fleet.is_server(), fleet.server_num(), fleet.local_rank())
+fleet.barrier_worker()
+files = [str(i) for i in range(5)]
+print(fleet.util.all_reduce(np.array([1.0, fleet.rank()])).tolist(), fleet.util.get_file_shard(files),
+      [a.tolist() for a in fleet.util.all_gather(np.array([fleet.rank()]))])
+fleet.util.print_on_rank("one", 1)
+def tell(f, *a, **k):
+    try:
+        f(*a, **k)
+    except (paddlert.Error, TypeError) as e:
+        print(type(e).__name__, e)
+tell(fleet.distributed_model, 3)
+tell(fleet.distributed_optimizer, 3)
+tell(fleet.save_persistables, None, "model")
+strategy = fleet.DistributedStrategy()
+strategy.dgc = strategy.lars = True
+strategy.lamb = False
+strategy.hybrid_configs = {{"dp_degree": 2, "mp_degree": 1}}
+fleet.init(fleet.UserDefinedRoleMaker(is_collective=True, current_id={rank}, worker_endpoints={endpoints}), strategy=strategy)
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    tell(fleet.distributed_model, 3)
+    tell(fleet.distributed_model, 3)
+    strategy.hybrid_configs = {{"mp_degree": 2}}
+    tell(fleet.distributed_model, 3)
+print([str(w.message)[:40] for w in said])
+print(fleet.worker_index(), fleet.worker_num())
+fleet.stop_worker()
+tell(fleet.barrier_worker)
+tell(fleet.UserDefinedRoleMaker, True, current_id=2, worker_endpoints=["a:1"])
+"""
+        programs.append(python(text, PADDLE_TRAINER_ID=str(rank), PADDLE_TRAINERS_NUM="2", PADDLE_TRAINER_ENDPOINTS=",".join(endpoints),
+                               PADDLE_CURRENT_ENDPOINT=endpoints[rank], PADDLE_LOCAL_RANK=str(rank)))
+    for rank, out in enumerate(finish(*programs)):
+        want = [f"{rank} 2 {rank == 0} True False 0 {rank}", f"[2.0, 1.0] {[['0', '1', '2'], ['3', '4']][rank]} [[0], [1]]", *["one"] * rank,
+                "UnsupportedError model is a int, expected a paddle.nn.Layer", "UnsupportedError optimizer is a int, expected one of paddle.optimizer",
+                "UnsupportedError there are no servers in collective training", *["UnsupportedError model is a int"] * 2,
+                "UnsupportedError hybrid_configs['mp_degree'] is 2, expected 1", "['of the strategy, dgc, lars do nothing he']", f"{rank} 2",
+                "InvalidError this worker has no servers yet", "InvalidError current_id is 2, expected 0 to 0"]
+        assert len(want) == len(out.splitlines()) and all(w in line for w, line in zip(want, out.splitlines())), out
 
 
 def test_rows_are_pulled_ahead(python):

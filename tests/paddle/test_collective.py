@@ -73,6 +73,41 @@ def test_the_collective_quick_start_by_fleetrun(nodes, tmp_path):
     trained(nodes, 2)
 
 
+def resnet50(nodes, size):
+    """The lines that the document shows, of each process, and the same weights in the end."""
+    line = r"^\[Epoch \d, batch \d\] loss: [0-9.]+, acc1: [0-9.]+, acc5: [0-9.]+$"
+    assert len(nodes.lines(line)) == 12 * size, nodes.story()
+    weights = nodes.lines(r"^worker (\d+) of (\d+) weights ([0-9.]+)$")
+    assert [w[:2] for w in weights] == [(str(i), str(size)) for i in range(size)] and len({w[2] for w in weights}) == 1, nodes.story()
+
+
+@pytest.mark.parametrize("version", [NEW, OLD])
+def test_resnet50_with_a_dynamic_graph(nodes, version):
+    """FleetX's, with the reader in a process of its own, on two nodes."""
+    master = f"127.0.0.1:{free_port()}"
+    for i in range(2):
+        nodes.ours(version, "--nnodes=2", "--master", master, "--rank", str(i), PROGRAMS / "resnet/train_fleet_dygraph.py", "processes",
+                   ip=f"127.0.0.{i + 1}")
+    nodes.finish()
+    resnet50(nodes, 2)
+
+
+@pytest.mark.parametrize("version, flags", [(OLD, {}), (NEW, {"FLAGS_enable_pir_api": "0"})])
+def test_resnet50_with_a_static_program(nodes, version, flags):
+    """One process.  Paddle 3 has layers of static programs only with that flag."""
+    nodes.ours(version, "--nproc_per_node=1", PROGRAMS / "resnet/train_fleet_static.py", env=flags)
+    nodes.finish()
+    resnet50(nodes, 1)
+
+
+def test_static_programs_of_several_processes_need_a_wheel_for_devices(nodes):
+    """Of 2.6.2 and 3.3.1, by either launcher; when a wheel can, the test above takes two processes."""
+    for start in (nodes.ours, nodes.paddles):
+        n = start(OLD, "--nproc_per_node=2", PROGRAMS / "resnet/train_fleet_static.py")
+        nodes.finish([1], nodes=[n])
+        assert "comm_id must be generated in paddlepaddle-xpu" in n.log("workerlog.0") + n.log("workerlog.1"), nodes.story()
+
+
 def test_pods_of_a_collective_job_by_python_m(nodes, tmp_path):
     """`python -m paddlerun launch train_fleet.py` in two pods, with what paddle-operator gives them."""
     wheel = subprocess.run([sys.executable, ROOT / "python/wheel", "v1.2", tmp_path], capture_output=True, text=True,
