@@ -1,5 +1,6 @@
 """Parameter servers and rpc of Paddle 2.6.2, the last whose wheel for CPUs has them."""
 import os
+import random
 import re
 import subprocess
 
@@ -93,6 +94,36 @@ def test_servers_and_trainers_by_hand(nodes):
     for s in servers:                                    # Ctrl-C in the document
         s.p.terminate()
     nodes.finish([143, 143], nodes=servers)
+
+
+def clicks(folder):
+    """The folder data of the document: lines as Criteo's."""
+    (folder / "data").mkdir()
+    rng = random.Random(1)
+    for part in range(2):
+        lines = [[rng.randrange(2), *(rng.choice(["", rng.randrange(100)]) for _ in range(13)), *("%08x" % rng.randrange(50) for _ in range(26))]
+                 for _ in range(105)]
+        (folder / f"data/part-{part}").write_text("".join("\t".join(map(str, line)) + "\n" for line in lines))
+
+
+@pytest.mark.parametrize("mode", ["async", "geo"])
+def test_wide_and_deep_as_the_document_has_it(nodes, tmp_path, mode):
+    """WideDeepModel, WideDeepDataset, set_sample_generator, a loop until EOFException: two epochs of 21 batches by each worker."""
+    clicks(tmp_path)
+    nodes.ours(VERSION, "--server_num=1", "--worker_num=2", "--gpus=0,1", PROGRAMS / "wide_deep/train.py", mode)
+    nodes.finish()
+    passes = nodes.lines(r"^TRAIN ---> pass: (\d) loss: [0-9.]+$")
+    assert passes == ["0"] * 42 + ["1"] * 42, nodes.story()
+    nodes.expect(r"^worker \d of 2 \(TRAINER\): the end$", [f"worker {i} of 2 (TRAINER): the end" for i in range(2)])
+
+
+def test_the_documents_sync_crashes_in_paddle_itself(nodes, tmp_path):
+    """2.6.2, the last wheel with parameter servers: by its own launcher, too, which does not say so in its exit code."""
+    clicks(tmp_path)
+    for start, code in ((nodes.ours, 139), (nodes.paddles, 0)):
+        n = start(VERSION, "--server_num=1", "--worker_num=2", "--gpus=0,1", PROGRAMS / "wide_deep/train.py", "sync")
+        nodes.finish([code], nodes=[n])
+        assert "SendBarrierOp::RunImpl" in n.log("workerlog.0") + n.log("workerlog.1"), nodes.story()
 
 
 def test_mpirun_starts_the_launchers(nodes):
