@@ -136,6 +136,7 @@ enum co_var {
     CO_VAR_SELECTED_DEVICES,
     CO_VAR_DISTRI_BACKEND,
     CO_VAR_AUTO_CLUSTER,
+    CO_VAR_AUTO_PARALLEL_STAGE,
     CO_VAR_LOG_DIR,
     /* the same, for programs that torchrun could start */
     CO_VAR_TORCH_MAX_RESTARTS,

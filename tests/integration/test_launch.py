@@ -1,5 +1,6 @@
 """paddlerun launch: real child processes under it, in every mode, and what happens when something goes wrong."""
 import glob
+import json
 import os
 import pathlib
 import re
@@ -906,6 +907,32 @@ def test_variables_from_files_and_of_services():
     assert 'PADDLE_GLOO_PORT is "tcp://10.0.0.1:6767", as Kubernetes says it of a Service' in r.stdout
     assert "tcp://" not in log("workerlog.0") and "PADDLE_GLOO_SERVICE_HOST=10.0.0.1" in log("workerlog.0")
     assert re.search("PADDLE_CURRENT_ENDPOINT=.*:30[0-9]{3}$", log("workerlog.0"), re.M)
+
+
+TUNED = """echo "$PADDLE_AUTO_PARALLEL_STAGE: $PADDLE_TRAINER_ID of $PADDLE_TRAINERS_NUM, of $PADDLE_GLOBAL_SIZE in all, $PADDLE_AUTO_PARALLEL_CONFIG"
+[ "$PADDLE_AUTO_PARALLEL_STAGE" != "$FAILS" ] || exit 3
+"""
+
+
+@pytest.mark.parametrize("mode, files", [("tuner_and_run", ["tuner.log", "workerlog.0", "workerlog.1"]), (None, ["tuner.log", "workerlog.0", "workerlog.1"]),
+                                         ("tuner_only", ["tuner.log"]), ("run_only", ["workerlog.0", "workerlog.1"])])
+def test_the_program_is_its_own_tuner(folder, mode, files):
+    """Once before the workers, alone."""
+    (folder / "auto.json").write_text(json.dumps({"tuner_run_mode": mode} if mode else {}))
+    r = launch("--auto_parallel_config", "auto.json", "--nproc_per_node", "2", script("t.sh", TUNED))
+    assert r.returncode == 0, r.stderr
+    assert [f.name for f in sorted((folder / "log").iterdir()) if f.name.startswith(("tuner", "worker"))] == files
+    for f in files:
+        assert log(f) == ("tuner: 0 of 1, of 2 in all, auto.json\n" if f == "tuner.log" else f"run: {f[-1]} of 2, of 2 in all, auto.json\n")
+    assert r.stdout.index("tuner: 0") < r.stdout.index("run: 0") if len(files) == 3 else True
+
+
+def test_a_tuner_that_fails_ends_the_job(folder):
+    (folder / "auto.json").write_text("{}")
+    r = launch("--auto_parallel_config", "auto.json", "--nproc_per_node", "2", script("t.sh", TUNED), env={"FAILS": "tuner"})
+    assert r.returncode == 3 and "tuner: exit code 3" in r.stderr and not (folder / "log/workerlog.0").exists(), r.stderr
+    r = launch("--auto_parallel_config", "auto.json", script("t.sh", TUNED), env={"PADDLE_AUTO_PARALLEL_CONFIG": "none.json"})
+    assert r.returncode == 1 and '--auto_parallel_config "none.json": cannot open' in r.stderr, r.stderr
 
 
 @pytest.mark.parametrize("words,text", [

@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/contract.h"
 #include "common/parse.h"
+#include "runtime/launch/job/tuner.h"
 
 enum { ENDPOINTS_MAX = 1 << 20 };
 
@@ -19,7 +21,11 @@ static const struct {
 };
 
 void job_process_name(const struct job_process *p, char *ret_text, size_t size) {
-    (void)snprintf(ret_text, size, "%s %zu", role_rows[p->role].name, p->index);
+    if (p->tuner) {
+        (void)snprintf(ret_text, size, "tuner");
+    } else {
+        (void)snprintf(ret_text, size, "%s %zu", role_rows[p->role].name, p->index);
+    }
 }
 
 /* ---- endpoints of all nodes -------------------------------------------------------------- */
@@ -302,6 +308,23 @@ int job_plan_make(const struct job *j, const struct job_offer *offers, size_t n,
     *ret = p;
     p = (struct job_plan){0};
     return 0;
+}
+
+/* A trainer of a job of its own, which knows how large the other one is going to be. */
+void job_tuner_plan(const struct job *j, uint16_t port, struct job_plan *ret) {
+    struct job_plan p = {.n_nodes = 1, .node = j->rank > 0 ? (size_t)j->rank : 0};
+    CO_AUTOFREE char *endpoint = co_xasprintf("127.0.0.1:%u", port);
+    CO_AUTOFREE char *size = co_xasprintf("%zu", (size_t)j->nodes_min * j->n[JOB_ROLE_TRAINER]);
+    options_list_add(&p.endpoints[JOB_ROLE_TRAINER], endpoint);
+    add_process(&p, JOB_ROLE_TRAINER, 0);
+    p.process[0].tuner = true;
+    p.process[0].log = co_xstrdup("tuner.log");
+    p.master = co_xstrdup(endpoint);
+    p.log_dir = find_log_dir(j, &p);
+    add_command(j, &p.command);
+    job_plan_variables(j, &p, NULL, &p.process[0]);
+    job_env_set(&p.process[0].set, co_contract[CO_VAR_GLOBAL_SIZE].name, size);
+    *ret = p;
 }
 
 void job_plan_done(struct job_plan *p) {

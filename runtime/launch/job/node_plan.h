@@ -8,6 +8,7 @@
 struct job_process {
     enum job_role role;
     size_t local, index; /* number among this node's processes of its kind, and among the job's */
+    bool tuner;          /* alone, before the workers: see tuner.h */
     struct job_env set;  /* variables on top of this process's environment, in Paddle's order */
     char *log;           /* file name in the plan's log_dir */
 };

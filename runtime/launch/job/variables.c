@@ -181,6 +181,10 @@ VALUE(gloo_path, copy(a->scratch))
 VALUE(gloo_endpoint, copy(a->plan->gloo))
 VALUE(xccl, a->j->node->device == JOB_DEVICE_CUSTOM ? copy(a->j->node->device_name) : NULL)
 VALUE(auto_cluster, copy(a->j->options->text[OPTIONS_OPT_AUTO_CLUSTER_CONFIG]))
+VALUE(auto_parallel, copy(a->j->options->text[OPTIONS_OPT_AUTO_PARALLEL_CONFIG]))
+VALUE(auto_stage, a->j->options->text[OPTIONS_OPT_AUTO_PARALLEL_CONFIG]
+                      ? co_xstrdup(a->p->tuner ? "tuner" : "run")
+                      : NULL)
 VALUE(pod, copy(a->j->node->pod))
 VALUE(all_heters, has_stages(a) ? endpoints(a, JOB_ROLE_HETER) : NULL)
 VALUE(next_stage, has_stages(a) ? stage_endpoints(a->plan, own_stage(a) + 1) : NULL)
@@ -235,6 +239,8 @@ static const struct {
     {CO_VAR_DISTRI_BACKEND, NULL, COLLECTIVE, BOTH, .value = backend},
     {CO_VAR_XCCL_BACKEND, NULL, COLLECTIVE, BOTH, .value = xccl},
     {CO_VAR_AUTO_CLUSTER, NULL, COLLECTIVE, NEW, .value = auto_cluster},
+    {CO_VAR_OPT_AUTO_PARALLEL_CONFIG, NULL, COLLECTIVE, NEW, .value = auto_parallel},
+    {CO_VAR_AUTO_PARALLEL_STAGE, NULL, COLLECTIVE, NEW, .value = auto_stage},
     {CO_VAR_WITH_GLOO, NULL, PS, BOTH, .value = with_gloo},
     {CO_VAR_WITH_GLOO, NULL, COLLECTIVE, OLD, .value = with_gloo},
     {CO_VAR_GLOO_RENDEZVOUS, NULL, PS, BOTH, .fixed = "3"},

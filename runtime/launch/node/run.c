@@ -1,5 +1,6 @@
 /* The state machine of a job on one node.  See run.h.
  *
+ *     TUNING -> MEETING                                            with --auto_parallel_config
  *     MEETING -> RUNNING -> COMPLETED or RESTARTING
  *     RUNNING, COMPLETED, RESTARTING -> REGROUPING -> MEETING      another round
  *     any state -> OVER                                            the end */
@@ -14,6 +15,7 @@
 #include "common/contract.h"
 #include "common/loop.h"
 #include "runtime/launch/job/report.h"
+#include "runtime/launch/job/tuner.h"
 #include "runtime/launch/job/value.h"
 #include "runtime/launch/node/log_lines.h"
 #include "runtime/launch/node/processes.h"
@@ -22,10 +24,14 @@
 #include "runtime/launch/process/training_end.h"
 #include "runtime/launch/rendezvous/rendezvous.h"
 
-enum { SECOND_SIGNAL_MS = 10000 /* as Paddle says it */ };
+enum {
+    SECOND_SIGNAL_MS = 10000, /* as Paddle says it */
+    TUNER_FILE_MAX = 1 << 20,
+};
 
 /* The state of this node's part in the job. */
 enum course_state {
+    TUNING,    /* the program runs alone, as the tuner, before there are other nodes */
     MEETING,   /* no process runs; the next round is about to start */
     RUNNING,   /* the round's processes run */
     COMPLETED, /* its workers ended well; servers may keep running for the workers of other nodes */
@@ -44,6 +50,7 @@ struct course {
     struct proc_training_end
         *training_end; /* NULL: the operator is not asked whether training is over */
     enum course_state state;
+    enum job_tuner tuner;
     int n_rounds;
     int log_claim; /* of the folder of log files; -1: none */
     struct proc_signals signals;
@@ -53,7 +60,7 @@ struct course {
 
 static void set_state(struct course *c, enum course_state next) {
     static const unsigned from[] = {
-        [MEETING] = 1U << REGROUPING,
+        [MEETING] = 1U << TUNING | 1U << REGROUPING,
         [RUNNING] = 1U << MEETING,
         [COMPLETED] = 1U << RUNNING,
         [RESTARTING] = 1U << RUNNING,
@@ -133,6 +140,9 @@ static void start_round(struct course *c, const struct job_offer *offers, const 
 /* The servers of a node serve the workers of all nodes: they stay until all of those have ended. */
 static void workers_done(void *arg) {
     struct course *c = arg;
+    if (c->state == TUNING) {
+        return;
+    }
     set_state(c, COMPLETED);
     if (c->job->mode != JOB_MODE_PS || c->job->discovery == JOB_DISCOVERY_GIVEN) {
         return; /* no servers: the last process has ended */
@@ -160,9 +170,13 @@ static void meet_again(struct course *c) {
     rdzv_again(c->rdzv);
 }
 
+static void begin_after_tuner(struct course *c);
+
 static void processes_gone(void *arg) {
     struct course *c = arg;
-    if (c->state == REGROUPING) {
+    if (c->state == TUNING) {
+        begin_after_tuner(c);
+    } else if (c->state == REGROUPING) {
         meet_again(c);
     } else if (c->state != RESTARTING) { /* then the rendezvous will call `changed` or `ended` */
         end_course(c, c->end.code, "");
@@ -170,7 +184,11 @@ static void processes_gone(void *arg) {
 }
 
 static void log_echoed(void *arg) {
-    stop_when_all_is_over(arg);
+    struct course *c = arg;
+    if (c->state == TUNING) {
+        begin_after_tuner(c);
+    }
+    stop_when_all_is_over(c);
 }
 
 /* ---- other nodes ------------------------------------------------------------------------- */
@@ -337,24 +355,82 @@ static void on_training_end(struct course *c) {
     }
 }
 
+/* ---- the tuner ---------------------------------------------------------------------------- */
+
+static int read_tuner(const struct job *j, enum job_tuner *ret, struct co_err *err) {
+    const char *path = j->options->text[OPTIONS_OPT_AUTO_PARALLEL_CONFIG];
+    CO_AUTOBUF struct co_buf b = CO_BUF(TUNER_FILE_MAX);
+    *ret = JOB_TUNER_NONE;
+    if (!path || j->mode != JOB_MODE_COLLECTIVE) {
+        return 0;
+    }
+    int r = co_file_read(path, TUNER_FILE_MAX, &b, err);
+    if (!r) {
+        r = job_tuner_read(b.data, b.len, ret, err);
+    }
+    return r ? co_err_wrap(err, "--auto_parallel_config \"%.200s\"", path) : 0;
+}
+
+static int start_tuner(struct course *c, struct co_err *err) {
+    CO_CLEANUP(proc_ports_done) struct proc_ports own = {.n = 0};
+    struct proc_ports_range range;
+    struct job_plan plan;
+    CO_TRY(proc_ports_range(&range, err));
+    CO_TRY(proc_ports_hold(&range, 1, 0, &own, err)); /* also when the workers' are fixed */
+    job_tuner_plan(c->job, own.port[0], &plan);
+    int r = node_logs_make_dir(c->say, c->job, &plan, &c->log_claim, err);
+    if (r) {
+        node_log(c->say, NODE_LOG_WARNING, "%s", co_err_text(err));
+    }
+    node_log(c->say, NODE_LOG_INFO, "tuner_run_mode is: %s",
+        c->tuner == JOB_TUNER_ONLY ? "tuner_only" : "tuner_and_run");
+    proc_ports_release(&own);
+    return node_processes_start(c->round, &plan, err);
+}
+
 /* ---- from the beginning to the end ------------------------------------------------------- */
+
+static int begin_rounds(struct course *c, struct co_err *err) {
+    if (c->job->discovery == JOB_DISCOVERY_MEET) {
+        return meet_others(c, err);
+    }
+    start_round(c, c->options.own, &c->options.value, c->options.value ? 1 : 0, 0);
+    return 0;
+}
+
+/* Once it has ended, and all that it printed is on stdout. */
+static void begin_after_tuner(struct course *c) {
+    struct co_err err = {0};
+    if (node_processes_running(c->round) || node_processes_echoing(c->round)) {
+        return;
+    }
+    if (c->tuner == JOB_TUNER_ONLY) {
+        end_course(c, 0, "");
+        return;
+    }
+    set_state(c, MEETING);
+    if (begin_rounds(c, &err)) {
+        end_by_error(c, 1, &err);
+    }
+}
 
 static int begin_course(struct course *c, struct co_err *err) {
     static const struct node_processes_fns fns = {.workers_done = workers_done,
         .failed = process_failed,
         .gone = processes_gone,
         .echoed = log_echoed};
+    CO_TRY(read_tuner(c->job, &c->tuner, err));
     CO_TRY(co_loop_new(&c->loop, err));
     CO_TRY(take_signals(c, err));
     CO_TRY(node_processes_new(c->loop, c->say, c->job, &fns, c, &c->round, err));
     on_training_end(c);
     node_log_lines_begin(c->say, c->job);
     node_log_lines_job(c->say, c->job, 0);
-    if (c->job->discovery == JOB_DISCOVERY_MEET) {
-        return meet_others(c, err);
+    if (c->tuner != JOB_TUNER_NONE) {
+        return start_tuner(c, err);
     }
-    start_round(c, c->options.own, &c->options.value, c->options.value ? 1 : 0, 0);
-    return 0;
+    set_state(c, MEETING);
+    return begin_rounds(c, err);
 }
 
 static void log_end(struct course *c) {

@@ -32,8 +32,12 @@ const struct options_option_row options_option_rows[OPTIONS_OPT_COUNT] = {
         .type = OPTIONS_OPTION_BOOL, .def = "0", .formats = F3,
         .help = "passed to children as PADDLE_AUTO_CLUSTER"},
     [OPTIONS_OPT_AUTO_PARALLEL_CONFIG] = {"auto_parallel_config",
-        .env = "PADDLE_AUTO_PARALLEL_CONFIG", .formats = F3, .support = OPTIONS_REFUSED,
-        .note = TUNER, .help = "file of the automatic parallelisation"},
+        .env = "PADDLE_AUTO_PARALLEL_CONFIG", .formats = F3, .support = OPTIONS_BETTER,
+        .note = "in a collective job the program runs once before the workers, with "
+                "PADDLE_AUTO_PARALLEL_STAGE=tuner, as under Paddle's launcher; a file that is no "
+                "such one is an error that names it",
+        .help = "file of the automatic parallelisation, JSON; its tuner_run_mode is tuner_and_run "
+                "(default), tuner_only or run_only"},
     [OPTIONS_OPT_AUTO_TUNER_JSON] = {"auto_tuner_json", .formats = F3, .support = OPTIONS_REFUSED,
         .note = TUNER, .help = "file of the automatic tuner"},
     [OPTIONS_OPT_BACKEND] = {"backend", .def = "auto", .words = backend_words, .legacy = true,

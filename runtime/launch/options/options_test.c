@@ -207,8 +207,6 @@ static void errors_name_option_value_and_what_was_expected(void **state) {
         {{"--stop_timeout=-3s", "t.py"}, {0}, CO_INVALID,
             "--stop_timeout: \"-3s\" is not a duration"},
         {{"--auto_tuner_json", "x", "t.py"}, {0}, CO_UNSUPPORTED, "not here: its tuner"},
-        {{"--auto_parallel_config=x", "t.py"}, {0}, CO_UNSUPPORTED,
-            "start such a job with Paddle's launcher"},
         {{"--rank_mapping_file=x", "t.py"}, {0}, CO_UNSUPPORTED,
             "choose processes with --nproc_per_node, --devices and --rank"},
         {{"--rank_mapping_path", "x", "t.py"}, {0}, CO_UNSUPPORTED, "Paddle's planner decides it"},
@@ -505,9 +503,8 @@ static void the_origin_of_each_value_is_known(void **state) {
             "selected_xpus"},
         {{"--nproc=1", "t.py"}, {0}, OPTIONS_OPT_NPROC_PER_NODE, OPTIONS_FROM_COMMAND_LINE,
             "nproc_per_node"},
-        /* of a refused option Paddle's launcher alone reads the variable */
         {{"t.py"}, {"PADDLE_AUTO_PARALLEL_CONFIG=x"}, OPTIONS_OPT_AUTO_PARALLEL_CONFIG,
-            OPTIONS_FROM_DEFAULT, NULL},
+            OPTIONS_FROM_ENVIRONMENT, NULL},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct options o;
@@ -560,7 +557,7 @@ static void every_variable_that_wins_is_noted_in_the_order_of_options(void **sta
     (void)state;
     static const char *const words[] = {"t.py", NULL};
     static const char *const env[] = {"PADDLE_RANK=1", "PADDLE_TRAINER_ID=4", "POD_IP=10.0.0.1",
-        "PADDLERUN_STOP_TIMEOUT=7", "PADDLE_AUTO_PARALLEL_CONFIG=x", "PADDLE_LOG_DIR=100%s", NULL};
+        "PADDLERUN_STOP_TIMEOUT=7", "PADDLE_LOG_DIR=100%s", NULL};
     struct options o;
     assert_int_equal(parse(words, env, &o, NULL), 0);
     assert_string_equal(o.notes.data,
