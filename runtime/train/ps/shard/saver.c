@@ -201,8 +201,8 @@ struct shard_saver *shard_saver_new(const struct shard_saver_config *config) {
         sv->claims[sv->n_claims++] = config->claim_own;
     }
     if (!sv->config.copies_max) {
-        sv->config.copies_max =
-            config->budget && config->budget->max ? config->budget->max / 8 : COPIES_MAX;
+        sv->of_budget = config->budget && config->budget->max;
+        sv->config.copies_max = sv->of_budget ? config->budget->max / 8 : COPIES_MAX;
     }
     sv->room = sv->config.copies_max / 2 < ROOM ? sv->config.copies_max / 2 : ROOM;
     sv->batch = sv->room / 2 < BATCH ? sv->room / 2 : BATCH;
@@ -356,8 +356,11 @@ double shard_saver_price(struct shard_saver *sv) {
 static int weigh_in(struct shard_saver *sv, const struct shard_save_chunk *c, struct co_err *err) {
     if (sv->queued > 0 && sv->queued + c->room > sv->config.copies_max) {
         return co_err_set(err, CO_NORESOURCE,
-            "the disk is too slow: %zu bytes wait to be written, at most %zu may", sv->queued,
-            sv->config.copies_max);
+            "%zu bytes of a checkpoint wait to be written, and %u more do not fit in the %zu that "
+            "may%s, expected a %sfaster disk",
+            sv->queued, c->room, sv->config.copies_max,
+            sv->of_budget ? ", an eighth of memory_max" : "",
+            sv->of_budget ? "larger memory_max, or a " : "");
     }
     int rc = table_budget_take(sv->config.budget, c->room, err);
     sv->queued += rc < 0 ? 0 : c->room;

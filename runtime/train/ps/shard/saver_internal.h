@@ -38,6 +38,7 @@ struct shard_saver_part {
 
 struct shard_saver {
     struct shard_saver_config config;
+    bool of_budget;    /* config.copies_max is a share of the budget */
     pthread_mutex_t m; /* guards what follows, except for the thread's own fields */
     pthread_cond_t changed;
     pthread_t thread;

@@ -408,7 +408,7 @@ static void a_disk_too_slow_costs_the_checkpoint_alone(void **unused) {
     change_vector(w);
     struct co_err err = {0};
     assert_int_equal(CO_NORESOURCE, shard_saver_result(w->saver, w->ticket, &part, &err));
-    assert_non_null(strstr(err.msg, "too slow"));
+    assert_non_null(strstr(err.msg, "that may, expected a faster disk"));
     assert_int_equal(0, w->snapshot.ticket);
     CO_AUTOCLOSE int reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     assert_true(reader >= 0); /* lets the thread continue, should it wait for one */
@@ -421,6 +421,36 @@ static void a_disk_too_slow_costs_the_checkpoint_alone(void **unused) {
     load_point(w, 2, &part);
     assert_state(w, now, "after");
     free(now);
+    world_end(w);
+    free(w);
+}
+
+/* The same disk, where the room for what waits is a share of a small memory_max. */
+static void a_small_memory_max_is_named(void **unused) {
+    (void)unused;
+    enum { CHUNK = 700 << 10, CHUNKS = 4 };
+    struct world *w = co_xcalloc(1, sizeof(*w));
+    struct table_budget small = {.max = 8 << 20};
+    struct co_err err = {0};
+    uint64_t ticket = 0;
+    int rc = 0;
+    world_start(w, 7, 0, false);
+    CO_AUTOFREE char *at = ckpt_point_dir(w->dir, 1);
+    CO_AUTOFREE char *path = ckpt_point_part(w->dir, 1, 0);
+    assert_int_equal(0, mkdir(at, 0700));
+    assert_int_equal(0, mkfifo(path, 0600));
+    struct shard_saver *sv = shard_saver_new(
+        &(struct shard_saver_config){.servers = 1, .shards = 1, .budget = &small, .quiet = true});
+    assert_int_equal(0, shard_saver_begin(sv, w->dir, 1, 0, 0, &ticket, NULL));
+    for (int i = 0; rc == 0 && i < CHUNKS; i++) {
+        rc = shard_saver_add(sv, ticket, shard_save_chunk_new(CKPT_PART_ROWS, CHUNK), &err);
+    }
+    assert_int_equal(CO_NORESOURCE, rc);
+    assert_non_null(strstr(err.msg, "716800 more do not fit in the 1048576 that may, an eighth of "
+                                    "memory_max, expected a larger memory_max, or a faster disk"));
+    CO_AUTOCLOSE int reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    assert_true(reader >= 0);
+    shard_saver_free(sv);
     world_end(w);
     free(w);
 }
@@ -598,6 +628,7 @@ int main(void) {
         cmocka_unit_test(a_delta_is_refused_without_its_base),
         cmocka_unit_test(a_list_of_erased_ids_that_is_too_long_is_dropped),
         cmocka_unit_test(a_disk_too_slow_costs_the_checkpoint_alone),
+        cmocka_unit_test(a_small_memory_max_is_named),
         cmocka_unit_test(parts_of_failed_checkpoints_do_not_add_up),
         cmocka_unit_test(a_complete_checkpoint_is_not_written_over),
         cmocka_unit_test(a_part_that_cannot_be_finished_is_removed),
