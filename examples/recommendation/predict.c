@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/json/json.h"
+#include "common/log.h"
 #include "common/utf8.h"
 #include "examples/data/lines.h"
 #include "examples/recommendation/ml.h"
@@ -281,12 +282,11 @@ static int batch_read(struct scorer *s, struct rt_input *input, struct co_err *e
 }
 
 /* The mean squared error over the test's ratings. */
-static int evaluate(struct scorer *s, const char *dir, double *ret_loss, struct co_err *err) {
+static int evaluate(struct scorer *s, double *ret_loss, struct co_err *err) {
     CO_CLEANUP(rt_input_closep) struct rt_input *input = NULL;
     CO_AUTOFREE char *list = co_xasprintf("%s/test.list", s->o->data);
     double sum = 0.0, loss = 0.0, n = 0.0;
 
-    CO_TRY(model_open(s, dir, err));
     CO_TRY(rt_input_open(list, NULL, &input, err));
     for (;;) {
         CO_TRY(batch_read(s, input, err));
@@ -317,32 +317,57 @@ static void print_loss(const struct rc_options *o, const char *name, double loss
     (void)puts(text);
 }
 
-int rc_evaluate(const struct rc_options *o, struct co_err *err) {
-    CO_CLEANUP(scorer_done) struct scorer s = {0};
-    CO_CLEANUP(passes_done) struct passes all = {0};
+static int model_evaluate(struct scorer *s, struct co_err *err) {
+    double loss = 0.0;
+
+    CO_TRY(model_open(s, s->o->load, err));
+    CO_TRY(evaluate(s, &loss, err));
+    print_loss(s->o, s->o->load, loss);
+    return 0;
+}
+
+/* A pass that cannot be read is named, and leaves the others to choose from. */
+static int passes_evaluate(struct scorer *s, const struct passes *all, struct co_err *err) {
+    struct co_err first = {0};
     const char *best = NULL;
     double loss = 0.0, least = INFINITY;
+    size_t bad = 0;
 
-    CO_TRY(scorer_open(o, &s, err));
-    if (o->load[0] != '\0') {
-        CO_TRY(evaluate(&s, o->load, &loss, err));
-        print_loss(o, o->load, loss);
-        return 0;
-    }
-    CO_TRY(passes_find(o->save_dir, &all, err));
-    for (size_t i = 0; i < all.n; i++) {
-        CO_AUTOFREE char *dir = co_xasprintf("%s/%s", o->save_dir, all.names[i]);
-        CO_TRY(evaluate(&s, dir, &loss, err));
-        print_loss(o, all.names[i], loss);
+    for (size_t i = 0; i < all->n; i++) {
+        CO_AUTOFREE char *dir = co_xasprintf("%s/%s", s->o->save_dir, all->names[i]);
+        struct co_err why = {0};
+        if (model_open(s, dir, &why) < 0) {
+            co_log_warn(
+                "pass left out", CO_S("pass", all->names[i]), CO_S("why", co_err_text(&why)));
+            first = bad++ == 0 ? why : first;
+            continue;
+        }
+        CO_TRY(evaluate(s, &loss, err));
+        print_loss(s->o, all->names[i], loss);
         CO_TRY(da_answer_end(err));
         if (loss < least) {
             least = loss;
-            best = all.names[i];
+            best = all->names[i];
         }
     }
-    if (best && !o->json) {
+    if (best && !s->o->json) {
         (void)printf("Best pass is %s, error is %.6f, which means predict get error as %.6f\n",
             best + strlen("pass-"), least, sqrt(least) / 2.0);
+        CO_TRY(da_answer_end(err));
     }
-    return 0;
+    return bad == 0 ? 0
+                    : co_err_set(err, first.code, "%zu of %zu passes cannot be read, first: %s",
+                          bad, all->n, co_err_text(&first));
+}
+
+int rc_evaluate(const struct rc_options *o, struct co_err *err) {
+    CO_CLEANUP(scorer_done) struct scorer s = {0};
+    CO_CLEANUP(passes_done) struct passes all = {0};
+
+    CO_TRY(scorer_open(o, &s, err));
+    if (o->load[0] != '\0') {
+        return model_evaluate(&s, err);
+    }
+    CO_TRY(passes_find(o->save_dir, &all, err));
+    return passes_evaluate(&s, &all, err);
 }

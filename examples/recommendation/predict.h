@@ -20,5 +20,6 @@ CO_MUST_CHECK int rc_predict(
  *     pass-00000: error is 1.399281
  *     Best pass is 00000, error is 1.399281, which means predict get error as 0.591456
  *
- * The last is in stars.  CO_NOTFOUND: no pass is there. */
+ * The last is in stars.  CO_NOTFOUND: no pass is there.  A pass that cannot be read is named and
+ * left out; that is an error behind all others. */
 CO_MUST_CHECK int rc_evaluate(const struct rc_options *o, struct co_err *err);

@@ -151,6 +151,7 @@ def test_recommendation_predicts_and_finds_its_best_pass(tmp_path):
         tests.append(re.search(r"TEST ---> loss: (\S+)", out)[1])
     said = ask("evaluate", "--data=data", "--save-dir=out2").splitlines()
     assert said[:2] == [f"pass-0000{i}: error is {loss}" for i, loss in enumerate(tests)]
+    said_of_last = said[1]
     best = min((float(loss), i) for i, loss in enumerate(tests))
     m = re.fullmatch(r"Best pass is (\d{5}), error is (\S+), which means predict get error as (\S+)", said[2])
     assert (float(m[2]), int(m[1])) == best and abs(float(m[3]) - math.sqrt(best[0]) / 2) < 1e-5, said
@@ -180,6 +181,15 @@ def test_recommendation_predicts_and_finds_its_best_pass(tmp_path):
     assert "expected their numbers" in ask("predict", "--data=data", "--save-dir=out2", "x", "1", code=2)
     assert "--features" in ask("predict", "--data=data", "--save-dir=out2", "--features=9", "1", "1", code=2)
     assert "no pass in" in ask("evaluate", "--data=data", "--save-dir=data", code=1)
+
+    # A pass that is damaged leaves the others, and is named.
+    for part in (tmp_path / "out2/pass-00000").rglob("*"):
+        if part.is_file():
+            part.write_bytes(part.read_bytes()[:-9])
+    r = subprocess.run([BIN / "recommendation", "evaluate", "--data=data", "--save-dir=out2"], cwd=tmp_path, capture_output=True, text=True,
+                       timeout=200)
+    assert r.returncode == 1 and r.stdout.splitlines()[0] == said_of_last and r.stdout.splitlines()[1].startswith("Best pass is 00001, "), r
+    assert 'pass left out" pass=pass-00000' in r.stderr and "1 of 2 passes cannot be read, first: checkpoint " in r.stderr, r
 
 
 def titles(folder, *movies):
