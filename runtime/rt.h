@@ -1169,6 +1169,9 @@ enum rt_share_by {
     RT_SHARE_BLOCKS,
     /* The number behind the first "-" of a file's name, mod workers: train.txt-00002. */
     RT_SHARE_SUFFIX,
+    /* All read all files; line i over all files belongs to one worker, which follows from a hash of
+     * pass and i: in each pass, other lines. */
+    RT_SHARE_MIXED,
     RT_SHARES,
 };
 

@@ -33,7 +33,7 @@ from .job import Job
 
 FORMATS = {"slots": _abi.RT_DATA_SLOTS, "criteo": _abi.RT_DATA_CRITEO, "csv": _abi.RT_DATA_CSV, "tsv": _abi.RT_DATA_TSV,
            "multislot": _abi.RT_DATA_MULTISLOT}
-SHARES = {"files": _abi.RT_SHARE_FILES, "blocks": _abi.RT_SHARE_BLOCKS, "suffix": _abi.RT_SHARE_SUFFIX}
+SHARES = {"files": _abi.RT_SHARE_FILES, "blocks": _abi.RT_SHARE_BLOCKS, "suffix": _abi.RT_SHARE_SUFFIX, "mixed": _abi.RT_SHARE_MIXED}
 PADDED = ("criteo", "csv", "tsv")            # each slot has one id, unless the caller says otherwise
 FOREVER = (1 << 64) - 1
 WAIT_MS = 100                                # between two looks at signals
@@ -176,6 +176,7 @@ class _Reader(Owner):
     def __init__(self, options: _abi.rt_data_options, began: int) -> None:
         super().__init__()
         self.began = began                   # the first pass of the iteration
+        self.ended: int | None = None        # the pass after the last one, once that has ended
         self.data = ctypes.c_void_p()
         self.lock = threading.Lock()
         call("rt_data_open", ctypes.byref(options), ctypes.byref(self.data))
@@ -208,6 +209,8 @@ class _Reader(Owner):
     def position(self) -> dict[str, int]:
         at = _abi.rt_data_position()
         C.rt_data_tell(self.data, ctypes.byref(at))
+        if self.ended is not None:
+            return {**dict.fromkeys((*LINE, *SAMPLE), 0), "check": int(at.check), "pass": self.ended, BEGAN: self.ended}
         return {**{name: int(getattr(at.at, name)) for name in LINE}, **{name: int(getattr(at, name)) for name in SAMPLE},
                 BEGAN: self.began}
 
@@ -304,7 +307,7 @@ class Dataset:
     shuffle: runs of so many samples are put in an order that follows from seed and pass; two runs are in memory.
     rank, world: this worker, of how many; by default those of `job`, or of the environment (paddlert.Job()).
     share: how files are dealt out: "files" (file i to worker i modulo world), "blocks", "suffix"; with fewer files than workers,
-        lines are.
+        lines are.  "mixed": each worker reads all files, and has other lines of them in each pass.
     repeat: passes of one iteration; None: no end.
     prefetch: batches that are read ahead.  threads: that parse.
     pipe_command: of a shell; its output is read in place of each file, which is its input and "$1".
@@ -395,7 +398,9 @@ class Dataset:
                 self._epoch = now.epoch + 1
             counts = now
             yield Batch(address, self._fields, self._sizes, self._pad)
-        self._warn(reader.counts())
+        counts = reader.counts()
+        reader.ended = self._epoch = counts.epoch + 1
+        self._warn(counts)
 
     def _warn(self, counts: Counts) -> None:
         if counts.bad:
@@ -407,8 +412,8 @@ class Dataset:
         return self._reader.position() if self._reader is not None and self._reader.data else None
 
     def position(self) -> dict[str, int]:
-        """Where the batch that came last ends: numbers, to be stored as one likes.  The same options and files give the same
-        samples from there on."""
+        """Where the batch that came last ends, or, once an iteration has ended, where the next one begins: numbers, to be stored
+        as one likes.  The same options and files give the same samples from there on."""
         return dict(self._state() or self._open(None).position())
 
     def restore(self, position: Mapping[str, int]) -> None:

@@ -501,7 +501,7 @@ class QueueDataset:
 
 
 class InMemoryDataset(QueueDataset):
-    """The same, read once and kept: load_into_memory, local_shuffle, iteration, release_memory."""
+    """The same, read once and kept: load_into_memory, local_shuffle, global_shuffle, iteration, release_memory."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -532,10 +532,22 @@ class InMemoryDataset(QueueDataset):
         self._shuffles += 1
         self._memory().shuffle(self._shuffles)
 
-    def global_shuffle(self, fleet: Any = None, thread_num: int = 0) -> None:
-        """Refused: UnsupportedError says what to do instead."""
-        raise UnsupportedError("global_shuffle sends samples to other workers, expected local_shuffle(), and set_filelist(...) of other files "
-                          "in each epoch")
+    def global_shuffle(self, fleet: Any = None, thread_num: int = 0, *, group: Group | None = None) -> None:
+        """All workers call it: their samples are dealt out among them, each to one worker, in an order that is another one each time.
+        group: of the workers; by default one that is made for it of the worker_endpoints.  fleet: this module, or such a group;
+        thread_num is not used.  While it runs a worker holds its samples twice.  After an error it has those that it had before."""
+        memory, given = self._memory(), fleet if isinstance(fleet, Group) else group
+        self._shuffles += 1
+        if given is not None:
+            memory.deal(instance("group", given, Group), self._shuffles)
+        elif _job().worker_num == 1:
+            memory.shuffle(self._shuffles)
+        elif _job().workers:
+            with Group(_job(), name="global_shuffle") as made:
+                memory.deal(made, self._shuffles)
+        else:
+            raise UnsupportedError("global_shuffle sends samples to other workers, and PADDLE_TRAINER_ENDPOINTS has no addresses of them, expected "
+                                   "spec.withGloo: 1, or group=paddlert.Group(endpoints=..., rank=...)")
 
     def __iter__(self) -> Iterator[Batch]:
         return self._memory().batches(self._settings["batch"])

@@ -8,6 +8,7 @@ import random
 import signal
 import time
 
+from ports import free_port
 from wheel import finish, package, python  # noqa: F401
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/data.md"
@@ -117,6 +118,17 @@ at = json.loads(json.dumps(d.position()))
 d = data(repeat=2)
 d.restore(at)
 seen += [int(i) for b in d for i in b.ids[:, 0]]
+first = d.position()                       # the iteration has ended: where the next one begins
+e = data(repeat=2)
+e.restore(first)
+assert [int(i) for b in e for i in b.ids[:, 0]] == [int(i) for b in d for i in b.ids[:, 0]]
+assert first["pass"] == first["began"] == 2 and e.position()["pass"] == 4
+at_last = data()
+for b in at_last:
+    at = at_last.position()
+e = data()
+e.restore(at)                              # within the iteration, behind its last batch: nothing is left of it
+assert [len(list(e)), [int(i) for b in e for i in b.ids[:, 0]] == passes[1]] == [0, True]
 print(json.dumps([passes, passes[0] == passes[1], twice == sum(passes, []), seen == twice, d.describe(), d.rank]))
 """, TRAINING_ROLE="TRAINER", PADDLE_TRAINER_ID=str(w), PADDLE_TRAINERS_NUM="2", PADDLE_PSERVERS_IP_PORT_LIST="127.0.0.1:1")
         for w in range(2)))
@@ -197,6 +209,73 @@ except TypeError as e:
     assert out.splitlines() == ["[(5, [5, 6]), (6, [5, 6])]", "[6] [6]", "['1']", "files is None, expected a path"]
 
 
+def test_mixed_lines_have_another_worker_in_each_pass(python, tmp_path):
+    """Three workers, uneven files; each line once in each pass, by whatever seed."""
+    for i, n in enumerate((7, 500, 93)):
+        (tmp_path / f"part-{i}").write_text("".join(f"click:1 n:{1000 * i + k}\n" for k in range(n)))
+    out = finish(*(python(f"""
+import json
+from paddlert.data import Dataset
+d = Dataset("part-*", "slots", slots="n", pad=1, batch=64, shuffle=50, seed={w}, rank={w}, world=3, share="mixed")
+print(json.dumps([[int(i) for b in d for i in b.ids[:, 0]] for _ in range(2)] + [d.describe()]))
+""") for w in range(3)))
+    found = [json.loads(o) for o in out]
+    every = [1000 * i + k for i, n in enumerate((7, 500, 93)) for k in range(n)]
+    for epoch in range(2):
+        assert sorted(sum((f[epoch] for f in found), [])) == every
+    assert all(f[2] == "1/3 of the lines of 3 files" and len(set(f[0]) & set(f[1])) < 120 and 100 < len(f[0]) < 300 for f in found), found
+
+
+def test_global_shuffle_moves_each_sample_to_one_worker(python, tmp_path):
+    """Uneven files; samples arrive whole; again and again; over a group of one's own or of the job's addresses."""
+    for i, n in enumerate((5, 900, 95)):
+        (tmp_path / f"part-{i}").write_text("".join(f"1 {1000 * i + k} 1 {k}.5 {k % 4} {' '.join(['7'] * (k % 4))}\n" for k in range(n)))
+    endpoints = [f"127.0.0.1:{free_port()}" for _ in range(3)]
+    program = """
+import json, sys, types
+from paddlert import _kept, fleet
+_kept.ROUND = 1000                          # many rounds, of which workers have uneven numbers
+rank = int(sys.argv[1])
+price = types.SimpleNamespace(name="price", dtype="paddle.float32", shape=[-1, 1])
+fleet.init()
+d = fleet.InMemoryDataset()
+d.init(batch_size=16, use_var=["key", price, "tags"])
+d.set_filelist([f"part-{rank}"])
+d.load_into_memory()
+def keys():
+    found = []
+    for b in d:
+        k = b["key"].values
+        assert (np.diff(b["tags"].offsets) == k % 1000 % 4).all() and (b["tags"].values == 7).all() and (b["price"] == k % 1000 + .5).all()
+        found += map(int, k)
+    return found
+orders = [keys()]
+d.global_shuffle(fleet)
+orders.append(keys())
+with paddlert.Group(paddlert.Job()) as group:
+    d.global_shuffle(group)
+    orders.append(keys())
+    other = fleet.InMemoryDataset()
+    other.init(use_var=["key", price, "tags"] if rank else ["key", price, "words"])
+    other.set_filelist([f"part-{rank}"])
+    other.load_into_memory()
+    try:
+        other.global_shuffle(fleet, group=group)
+    except ValueError as e:
+        orders.append(str(e))
+print(json.dumps(orders), d.get_shuffle_data_size())
+"""
+    out = finish(*(python(program, rank, TRAINING_ROLE="TRAINER", PADDLE_TRAINER_ID=str(rank), PADDLE_TRAINERS_NUM="3",
+                          PADDLE_PSERVERS_IP_PORT_LIST="127.0.0.1:1", PADDLE_TRAINER_ENDPOINTS=",".join(endpoints)) for rank in range(3)))
+    found = [json.loads(o.rpartition(" ")[0]) for o in out]
+    every = [1000 * i + k for i, n in enumerate((5, 900, 95)) for k in range(n)]
+    for i in range(3):
+        assert sorted(sum((f[i] for f in found), [])) == every
+    for f, o in zip(found, out):
+        assert 250 < len(f[1]) < 420 and 250 < len(f[2]) < 420 and f[1] != sorted(f[1]) and len(set(f[1]) & set(f[2])) < 200
+        assert int(o.split()[-1]) == len(f[2]) and f[3].startswith("the variables of rank ")
+
+
 def test_fleets_datasets(python, tmp_path):
     """QueueDataset in the order of lines, through a command; InMemoryDataset in an order of its own, with the same samples."""
     (tmp_path / "lines").write_text("".join(f"{k};{','.join(['7'] * (k % 3))}\n" for k in range(50)))
@@ -230,7 +309,10 @@ for _ in range(3):
     m.local_shuffle()
 print(m.get_memory_data_size(), orders[0] == keys, orders[1] != orders[2], [sorted(o) == keys for o in orders])
 m.release_memory()
-for wrong in (lambda: next(iter(m)), lambda: m.global_shuffle(), lambda: m.init(fs_name="hdfs://a"), lambda: next(iter(fleet.QueueDataset()))):
+fleet.init(fleet.UserDefinedRoleMaker(worker_num=2, server_endpoints=["127.0.0.1:1"]))
+n = made(fleet.InMemoryDataset)
+n.load_into_memory()
+for wrong in (lambda: next(iter(m)), lambda: n.global_shuffle(), lambda: m.init(fs_name="hdfs://a"), lambda: next(iter(fleet.QueueDataset()))):
     try:
         wrong()
     except paddlert.Error as e:

@@ -3,16 +3,12 @@
 
 #include <string.h>
 
+#include "common/mix.h"
+
 /* ---- random numbers: SplitMix64 (Steele, Lea, Flood 2014) ------------------------------------ */
 
-static uint64_t mix(uint64_t x) {
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
-    return x ^ (x >> 31);
-}
-
 static uint64_t random_next(uint64_t *state) {
-    return mix(*state += 0x9e3779b97f4a7c15U);
+    return co_mix64(*state += 0x9e3779b97f4a7c15U);
 }
 
 /* Below n, by the upper half of a product: the error is below n / 2^64. */
@@ -21,7 +17,8 @@ static size_t random_below(uint64_t *state, size_t n) {
 }
 
 static void shuffle(struct da_run *r) {
-    uint64_t state = mix(r->options.seed ^ mix(r->begin.pass + 1)) ^ mix(r->number + (1U << 20));
+    uint64_t state =
+        co_mix64(r->options.seed ^ co_mix64(r->begin.pass + 1)) ^ co_mix64(r->number + (1U << 20));
 
     for (size_t i = r->n; i > 1; i--) {
         size_t k = random_below(&state, i);

@@ -185,7 +185,8 @@ static int file_own(const struct rt_share *share, const char *path, size_t i, si
 static int files_share(struct help_files *f, const struct rt_share *share, struct co_err *err) {
     size_t all = f->n, kept = 0;
 
-    f->by_line = share->by != RT_SHARE_SUFFIX && all < share->workers;
+    f->by_line = (share->by == RT_SHARE_MIXED && share->workers > 1) ||
+                 (share->by != RT_SHARE_SUFFIX && all < share->workers);
     if (f->by_line) {
         (void)snprintf(f->description, sizeof(f->description),
             "1/%" PRIu32 " of the lines of %zu %s", share->workers, all,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/mix.h"
 #include "common/source.h"
 #include "runtime/train/help/files.h"
 
@@ -204,8 +205,15 @@ static int any_line_next(struct rt_input *l, char **ret_line, size_t *ret_len, s
     return 0;
 }
 
+/* Whether line i over all files is of this worker.  The hash has no seed, with which workers could
+ * disagree on whose a line is. */
 static bool is_own(const struct rt_input *l) {
-    return !l->files.by_line || (l->next.seen - 1) % l->share.workers == l->share.worker;
+    uint64_t i = l->next.seen - 1;
+
+    if (l->share.by == RT_SHARE_MIXED) {
+        i = co_mix64(co_mix64(l->next.pass + 1) + i);
+    }
+    return !l->files.by_line || i % l->share.workers == l->share.worker;
 }
 
 /* Ends the line with a NUL, without the mark that some editors put first in a file, and without the

@@ -117,6 +117,8 @@ static void every_line_is_read_once(void **state) {
         {2, 3, RT_SHARE_BLOCKS, "1/3 of the lines of 2 files"},
         {5, 2, RT_SHARE_SUFFIX, "3 of 5 files"},
         {2, 3, RT_SHARE_SUFFIX, "1 of 2 files"},
+        {5, 3, RT_SHARE_MIXED, "1/3 of the lines of 5 files"},
+        {2, 1, RT_SHARE_MIXED, "2 of 2 files"},
     };
 
     for (size_t r = 0; r < CO_ARRAY_LEN(rows); r++) {
@@ -157,9 +159,48 @@ static void files_are_assigned_to_workers_by_the_way_of_sharing(void **state) {
     rt_input_close(in);
 }
 
+/* Which lines a worker has follows from the pass. */
+static void mixed_lines_have_another_worker_in_each_pass(void **state) {
+    enum { WORKERS = 3, PASSES = 4, LINES = 60 };
+    struct fixture *f = *state;
+    int owner[PASSES][LINES], moved = 0;
+    char text[4 * LINES] = "";
+
+    for (int i = 0; i < LINES; i++) {
+        (void)snprintf(text + strlen(text), 4, "%d\n", i);
+    }
+    file_write(f, "a", text);
+    memset(owner, -1, sizeof(owner));
+    for (uint32_t w = 0; w < WORKERS; w++) {
+        struct rt_input *in = input_open(f, "", &(struct rt_share){w, WORKERS, RT_SHARE_MIXED});
+
+        for (int p = 0; p < PASSES; p++) {
+            for (int i; (i = number_next(in)) >= 0;) {
+                assert_int_equal(owner[p][i], -1);
+                owner[p][i] = (int)w;
+            }
+            rt_input_rewind(in);
+        }
+        rt_input_close(in);
+    }
+    for (int p = 0; p < PASSES; p++) {
+        int lines[WORKERS] = {0};
+
+        for (int i = 0; i < LINES; i++) {
+            lines[owner[p][i]]++;
+            moved += p > 0 && owner[p][i] != owner[p - 1][i];
+        }
+        for (int w = 0; w < WORKERS; w++) {
+            assert_in_range(lines[w], LINES / WORKERS / 3, LINES / WORKERS * 2);
+        }
+    }
+    assert_in_range(moved, LINES * (PASSES - 1) / 3, LINES * (PASSES - 1) - 1);
+}
+
 /* From the position behind any line the rest follows, by a reader that is new, too. */
 static void reading_resumes_from_any_position(void **state) {
-    static const struct rt_share shares[] = {{0, 1, RT_SHARE_FILES}, {1, 7, RT_SHARE_FILES}};
+    static const struct rt_share shares[] = {
+        {0, 1, RT_SHARE_FILES}, {1, 7, RT_SHARE_FILES}, {1, 2, RT_SHARE_MIXED}};
     struct fixture *f = *state;
     struct co_err err = {0};
 
@@ -247,7 +288,7 @@ static void errors_name_missing_inputs(void **state) {
         {"no.list", {0, 1, RT_SHARE_SUFFIX}, "_odd\": expected a number behind the first"},
         {"lost.list", {0, 1, RT_SHARE_FILES}, "_gone"},
         {"", {2, 2, RT_SHARE_FILES}, "worker 2 of 2"},
-        {"", {0, 1, RT_SHARES}, "shared by 3"},
+        {"", {0, 1, RT_SHARES}, "shared by 4"},
     };
     struct fixture *f = *state;
 
@@ -452,6 +493,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(every_line_is_read_once, setup, teardown),
         cmocka_unit_test_setup_teardown(
             files_are_assigned_to_workers_by_the_way_of_sharing, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            mixed_lines_have_another_worker_in_each_pass, setup, teardown),
         cmocka_unit_test_setup_teardown(reading_resumes_from_any_position, setup, teardown),
         cmocka_unit_test_setup_teardown(a_position_of_other_files_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(a_list_names_files_beside_it, setup, teardown),
