@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "examples/ctr/format.h"
+#include "examples/ctr/parser.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -13,7 +13,8 @@ static void must(bool holds) {
     }
 }
 
-static void parse(const struct ctr_format *f, const struct ctr_csv *csv, struct da_text line) {
+static void parse(struct ctr_parser *p, struct da_text line) {
+    const struct ctr_format *f = ctr_parser_format(p);
     uint64_t ids[CTR_SLOTS];
     float dense[CTR_NUMBERS];
     struct ctr_values more = {.n = 0};
@@ -21,7 +22,7 @@ static void parse(const struct ctr_format *f, const struct ctr_csv *csv, struct 
         .vocabulary = 1000001, .ids = ids, .dense = dense, .more = f->several ? &more : NULL};
     struct da_why why = {.kind = NULL};
 
-    if (f->parse(csv, line, &s, &why) < 0) {
+    if (ctr_parser_parse(p, line, &s, &why) < 0) {
         must(why.kind && why.text[0] != '\0' && strlen(why.text) < sizeof(why.text));
     } else {
         for (size_t i = 0; i < CTR_SLOTS; i++) {
@@ -39,32 +40,35 @@ static void parse(const struct ctr_format *f, const struct ctr_csv *csv, struct 
 }
 
 /* CSV: the first line is the header, or one that is known where it is none. */
-static struct ctr_csv *csv_make(struct da_text *line) {
+static void header_take(struct ctr_parser *p, struct da_text *line) {
     static const char known[] = "a,y,b";
-    const struct ctr_columns columns = {"y", "a", "b"};
     const char *end = memchr(line->at, '\n', line->len);
     struct da_text header = {line->at, end ? (size_t)(end - line->at) : 0};
-    struct ctr_csv *csv = NULL;
     struct co_err err = {0};
 
-    must(ctr_csv_new(&columns, &csv, &err) == 0);
-    if (ctr_csv_header(csv, "f:1", header, false, &err) < 0) {
-        must(ctr_csv_header(csv, "f:1", (struct da_text){known, sizeof(known) - 1}, true, &err) ==
+    if (ctr_parser_header(p, "f:1", header, false, &err) < 0) {
+        must(ctr_parser_header(p, "f:1", (struct da_text){known, sizeof(known) - 1}, true, &err) ==
              0);
     } else {
         line->at += header.len + 1;
         line->len -= header.len + 1;
     }
-    return csv;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    struct da_text line = {size > 0 ? (const char *)data : "", size}, rest = line;
-    struct ctr_csv *csv = csv_make(&rest);
+    const struct ctr_columns columns = {"y", "a", "b"};
 
     for (size_t i = 0; i < CTR_FORMATS; i++) {
-        parse(&ctr_formats[i], csv, ctr_formats[i].header ? rest : line);
+        struct da_text line = {size > 0 ? (const char *)data : "", size};
+        struct ctr_parser *p = NULL;
+        struct co_err err = {0};
+
+        must(ctr_parser_new(&ctr_formats[i], &columns, &p, &err) == 0);
+        if (ctr_formats[i].header) {
+            header_take(p, &line);
+        }
+        parse(p, line);
+        ctr_parser_free(p);
     }
-    ctr_csv_free(csv);
     return 0;
 }

@@ -1,6 +1,4 @@
 /* Tests parsing a line of each format: values, the fixed hash, and all kinds of malformed lines. */
-#include "examples/ctr/criteo.h"
-
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,8 +11,8 @@
 
 #include "common/buf.h"
 #include "common/mem.h"
-#include "examples/ctr/format.h"
 #include "examples/ctr/gen.h"
+#include "examples/ctr/parser.h"
 #include "examples/ctr/slots.h"
 #include "runtime/train/data/feature.h"
 
@@ -30,15 +28,25 @@ struct parsed {
     char reason[DA_REASON_MAX];
 };
 
-static int parse_as(const char *format, const struct ctr_csv *csv, const char *line, size_t len,
-    struct ctr_values *more, struct parsed *p) {
+/* A parser without a header. */
+static struct ctr_parser *parser_of(const char *format) {
     const struct ctr_format *f = NULL;
+    struct ctr_parser *p = NULL;
+
+    assert_int_equal(ctr_format_find(format, &f, NULL), 0);
+    assert_int_equal(ctr_parser_new(f, NULL, &p, NULL), 0);
+    return p;
+}
+
+/* csv: NULL but for that. */
+static int parse_as(const char *format, struct ctr_parser *csv, const char *line, size_t len,
+    struct ctr_values *more, struct parsed *p) {
+    CO_CLEANUP(ctr_parser_freep) struct ctr_parser *own = csv ? NULL : parser_of(format);
     struct da_why why = {.kind = NULL};
 
     memset(p, 0, sizeof(*p));
-    assert_int_equal(ctr_format_find(format, &f, NULL), 0);
     struct ctr_sample s = {.vocabulary = 1000001, .ids = p->ids, .dense = p->dense, .more = more};
-    int rc = f->parse(csv, (struct da_text){line, len}, &s, &why);
+    int rc = ctr_parser_parse(csv ? csv : own, (struct da_text){line, len}, &s, &why);
     p->label = s.label;
     memcpy(p->reason, why.text, sizeof(p->reason));
     return rc;
@@ -245,6 +253,7 @@ static void generated_lines_parse_repeat_and_are_not_random(void **state) {
 }
 
 static void both_formats_give_the_same_sample(void **state) {
+    CO_CLEANUP(ctr_parser_freep) struct ctr_parser *parser = parser_of("criteo");
     struct ctr_gen g;
 
     (void)state;
@@ -252,7 +261,7 @@ static void both_formats_give_the_same_sample(void **state) {
     for (uint64_t i = 0; i < 50; i++) {
         char a[CTR_GEN_LINE_MAX], b[CTR_GEN_LINE_MAX];
         struct parsed p[2];
-        size_t n = ctr_gen_line(&g, i, a), m = ctr_gen_slots(&g, i, 1000001, b);
+        size_t n = ctr_gen_line(&g, i, a), m = ctr_gen_slots(&g, parser, i, 1000001, b);
 
         assert_int_equal(parse(a, n, &p[0]), 0);
         assert_int_equal(parse(b, m, &p[1]), 0);
@@ -329,14 +338,22 @@ static void slots_with_several_values(void **state) {
     free(more.at);
 }
 
-static struct ctr_csv *csv_of(const struct ctr_columns *columns, const char *header) {
-    struct ctr_csv *csv = NULL;
+static int csv_new(
+    const struct ctr_columns *columns, struct ctr_parser **ret_csv, struct co_err *err) {
+    const struct ctr_format *f = NULL;
+
+    assert_int_equal(ctr_format_find("csv", &f, NULL), 0);
+    return ctr_parser_new(f, columns, ret_csv, err);
+}
+
+static struct ctr_parser *csv_of(const struct ctr_columns *columns, const char *header) {
+    struct ctr_parser *csv = NULL;
     struct co_err err = {0};
 
-    if (ctr_csv_new(columns, &csv, &err) < 0 ||
-        ctr_csv_header(csv, "f:1", (struct da_text){header, strlen(header)}, true, &err) < 0) {
+    if (csv_new(columns, &csv, &err) < 0 ||
+        ctr_parser_header(csv, "f:1", (struct da_text){header, strlen(header)}, true, &err) < 0) {
         print_error("%s\n", co_err_text(&err));
-        ctr_csv_free(csv);
+        ctr_parser_free(csv);
         return NULL;
     }
     return csv;
@@ -361,12 +378,12 @@ static void csv_with_criteos_names(void **state) {
     }
     (void)snprintf(header + h, sizeof(header) - h, "id;\"label\"");
     (void)snprintf(row + r, sizeof(row) - r, "77;1");
-    struct ctr_csv *csv = csv_of(&names, header);
+    struct ctr_parser *csv = csv_of(&names, header);
     assert_non_null(csv);
     assert_int_equal(parse(line, strlen(line), &a), 0);
     assert_int_equal(parse_as("csv", csv, row, strlen(row), NULL, &b), 0);
     assert_memory_equal(&a, &b, sizeof(a));
-    ctr_csv_free(csv);
+    ctr_parser_free(csv);
 }
 
 static void csv_columns_may_have_any_names(void **state) {
@@ -386,7 +403,7 @@ static void csv_columns_may_have_any_names(void **state) {
         {"1,\"a\nb\",2,3", NULL},
     };
     const struct ctr_columns names = {"y", "age", "city"};
-    struct ctr_csv *csv = csv_of(&names, "y,city,age,other");
+    struct ctr_parser *csv = csv_of(&names, "y,city,age,other");
     struct parsed p;
 
     (void)state;
@@ -403,7 +420,7 @@ static void csv_columns_may_have_any_names(void **state) {
         assert_true(i != 5 || (p.label == -1.0F && p.dense[0] == 0.0F));
         assert_true(i != 6 || isnan(p.label));
     }
-    ctr_csv_free(csv);
+    ctr_parser_free(csv);
 }
 
 /* What stands in a name is not between names. */
@@ -420,14 +437,14 @@ static void csv_is_cut_where_its_header_is(void **state) {
 
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct ctr_csv *csv = csv_of(&names, rows[i].header);
+        struct ctr_parser *csv = csv_of(&names, rows[i].header);
         struct parsed p;
 
         assert_non_null(csv);
         assert_int_equal(parse_as("csv", csv, rows[i].line, strlen(rows[i].line), NULL, &p), 0);
         assert_true(p.label == 1.0F && p.dense[0] == 7.0F);
         assert_int_equal(p.ids[0], da_feature_id(14, "x", 1, 1000001));
-        ctr_csv_free(csv);
+        ctr_parser_free(csv);
     }
 }
 
@@ -452,19 +469,19 @@ static void csv_headers_that_do_not_fit_are_refused(void **state) {
 
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct ctr_csv *csv = NULL;
+        struct ctr_parser *csv = NULL;
         struct co_err err = {0};
         const char *header = rows[i].header;
-        int rc = ctr_csv_new(&rows[i].columns, &csv, &err);
+        int rc = csv_new(&rows[i].columns, &csv, &err);
 
-        rc = rc == 0
-                 ? ctr_csv_header(csv, "f:1", (struct da_text){header, strlen(header)}, true, &err)
-                 : rc;
+        rc = rc == 0 ? ctr_parser_header(
+                           csv, "f:1", (struct da_text){header, strlen(header)}, true, &err)
+                     : rc;
         assert_int_equal(rc, CO_INVALID);
         if (!strstr(co_err_text(&err), rows[i].error)) {
             fail_msg("\"%s\" lacks \"%s\"", co_err_text(&err), rows[i].error);
         }
-        ctr_csv_free(csv);
+        ctr_parser_free(csv);
     }
 }
 

@@ -34,14 +34,12 @@ static int files_open(const struct ctr_options *o, const char *path, struct ctr_
     struct ctr_reader **ret_r, struct co_err *err) {
     const struct ctr_columns columns = {o->csv_label, o->csv_numbers, o->csv_categories};
     const struct ctr_format *format = NULL;
-    CO_CLEANUP(ctr_csv_freep) struct ctr_csv *csv = NULL;
+    CO_CLEANUP(ctr_parser_freep) struct ctr_parser *parser = NULL;
 
     CO_TRY(ctr_format_find(o->format, &format, err));
-    if (format->header) {
-        CO_TRY(ctr_csv_new(&columns, &csv, err));
-    }
+    CO_TRY(ctr_parser_new(format, &columns, &parser, err));
     CO_TRY(ctr_reader_open(path, &o->net->config, share, ret_r, err));
-    ctr_reader_format(*ret_r, format, co_steal_ptr(csv));
+    ctr_reader_parse(*ret_r, co_steal_ptr(parser));
     return 0;
 }
 
@@ -98,14 +96,16 @@ static int directory_make(const char *path, struct co_err *err) {
 
 static int file_generate(const struct ctr_options *o, const struct ctr_gen *g, const char *path,
     uint64_t first, uint64_t lines, struct co_err *err) {
+    CO_CLEANUP(ctr_parser_freep) struct ctr_parser *parser = NULL;
     CO_CLEANUP(fclosep) FILE *out = fopen(path, "we");
     char line[CTR_GEN_LINE_MAX + 1];
 
     if (!out) {
         return co_err_errno(err, errno, "\"%s\"", path);
     }
+    CO_TRY(ctr_parser_new(&ctr_formats[0], NULL, &parser, err));
     for (uint64_t i = 0; i < lines; i++) {
-        size_t len = o->slots ? ctr_gen_slots(g, first + i, o->net->config.vocabulary, line)
+        size_t len = o->slots ? ctr_gen_slots(g, parser, first + i, o->net->config.vocabulary, line)
                               : ctr_gen_line(g, first + i, line);
 
         line[len++] = '\n';

@@ -4,60 +4,36 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "examples/ctr/criteo.h"
-#include "examples/ctr/slots.h"
-
-static int criteo_parse(
-    const struct ctr_csv *csv, struct da_text line, struct ctr_sample *s, struct da_why *why) {
-    (void)csv;
-    return ctr_criteo_parse(line, s, why);
-}
-
-static int slots_parse(
-    const struct ctr_csv *csv, struct da_text line, struct ctr_sample *s, struct da_why *why) {
-    (void)csv;
-    return ctr_slots_parse(line, s, why);
-}
-
-/* A line of slots has a colon before any tab. */
-static int any_parse(
-    const struct ctr_csv *csv, struct da_text line, struct ctr_sample *s, struct da_why *why) {
-    const char *tab = memchr(line.at, '\t', line.len);
-    bool slots = memchr(line.at, ':', tab ? (size_t)(tab - line.at) : line.len) != NULL;
-
-    return (slots ? slots_parse : criteo_parse)(csv, line, s, why);
-}
-
 const struct ctr_format ctr_formats[CTR_FORMATS] = {
     {.name = "auto",
         .what = "each line says which it is, `criteo` or `slots`",
         .example = "",
-        .parse = any_parse},
+        .line = CTR_ANY_LINE},
     {.name = "criteo",
         .what = "Criteo's train.txt: label, 13 numbers, 26 categories, tabs between; its test.txt "
                 "lacks the label",
         .example = "0\\t1\\t1\\t5\\t…\\t68fd1e64\\t80e26c9b\\t…",
-        .parse = criteo_parse},
+        .line = CTR_CRITEO_LINE},
     {.name = "slots",
         .what = "PaddleRec's slots, one value each",
         .example = "click:0 dense_feature:0.05 … 1:737395 … 26:64724",
-        .parse = slots_parse},
+        .line = CTR_SLOTS_LINE},
     {.name = "slots-sum",
         .what = "slots with several values: the sum of their rows",
         .example = "click:1 1:737395 2:17 2:99 2:18446744073709551615",
-        .parse = slots_parse,
+        .line = CTR_SLOTS_LINE,
         .several = true},
     {.name = "slots-mean",
         .what = "the same: the mean of their rows",
         .example = "click:1 1:737395 2:17 2:99 2:18446744073709551615",
-        .parse = slots_parse,
+        .line = CTR_SLOTS_LINE,
         .several = true,
         .mean = true},
     {.name = "csv",
         .what = "CSV with a header: columns label, I1 to I13, C1 to C26, or those of "
                 "`--csv-label`, `--csv-numbers`, `--csv-categories`",
         .example = "1,0.5,\"a, b\",,68fd1e64",
-        .parse = ctr_csv_parse,
+        .line = CTR_CSV_LINE,
         .header = true},
 };
 

@@ -4,15 +4,20 @@
 
 #include <stdbool.h>
 
-#include "examples/ctr/csv.h"
+#include "common/err.h"
+
+enum ctr_line {
+    CTR_ANY_LINE, /* each says which of the next two it is */
+    CTR_CRITEO_LINE,
+    CTR_SLOTS_LINE,
+    CTR_CSV_LINE,
+};
 
 struct ctr_format {
     const char *name;
     const char *what;    /* for people */
     const char *example; /* how a line looks */
-    /* Parses a line: 0, or -1 with the reason.  csv: NULL but for a format with a header. */
-    int (*parse)(
-        const struct ctr_csv *csv, struct da_text line, struct ctr_sample *s, struct da_why *why);
+    enum ctr_line line;
     bool header;        /* the first line of a file names the columns */
     bool several, mean; /* a slot may have several values: the sum of their rows, or the mean */
 };

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "examples/ctr/criteo.h"
+#include "examples/ctr/parser.h"
 #include "examples/nn/rng.h"
 
 #define BIAS (-1.3)
@@ -199,8 +199,8 @@ double ctr_gen_truth(const struct ctr_gen *g, uint64_t index) {
     return truth;
 }
 
-size_t ctr_gen_slots(
-    const struct ctr_gen *g, uint64_t index, uint64_t vocabulary, char ret_line[CTR_GEN_LINE_MAX]) {
+size_t ctr_gen_slots(const struct ctr_gen *g, struct ctr_parser *parser, uint64_t index,
+    uint64_t vocabulary, char ret_line[CTR_GEN_LINE_MAX]) {
     char line[CTR_GEN_LINE_MAX];
     uint64_t ids[CTR_SLOTS] = {0};
     float dense[CTR_NUMBERS] = {0};
@@ -208,7 +208,7 @@ size_t ctr_gen_slots(
     struct da_why why;
     size_t len = ctr_gen_line(g, index, line), at = 0;
 
-    if (ctr_criteo_parse((struct da_text){line, len}, &s, &why) < 0) {
+    if (ctr_parser_parse(parser, (struct da_text){line, len}, &s, &why) < 0) {
         return 0; /* impossible: we generated the line */
     }
     at += (size_t)snprintf(ret_line, CTR_GEN_LINE_MAX, "click:%d", s.label > 0.5F);

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct ctr_parser;
+
 enum { CTR_GEN_LINE_MAX = 1024, CTR_GEN_COLUMNS = 26, CTR_GEN_WEIGHTS = 24 };
 
 /* The index of the first test line, far from any training line of the same seed. */
@@ -27,9 +29,10 @@ void ctr_gen_init(struct ctr_gen *g, uint64_t seed);
 /* Writes line `index` of the data set without a newline; returns its length. */
 size_t ctr_gen_line(const struct ctr_gen *g, uint64_t index, char ret_line[CTR_GEN_LINE_MAX]);
 
-/* The same sample in PaddleRec's slot format (slots.h), with ids below the vocabulary. */
-size_t ctr_gen_slots(
-    const struct ctr_gen *g, uint64_t index, uint64_t vocabulary, char ret_line[CTR_GEN_LINE_MAX]);
+/* The same sample in PaddleRec's slot format (slots.h), with ids below the vocabulary.  parser: of
+ * Criteo's lines. */
+size_t ctr_gen_slots(const struct ctr_gen *g, struct ctr_parser *parser, uint64_t index,
+    uint64_t vocabulary, char ret_line[CTR_GEN_LINE_MAX]);
 
 /* The probability of label 1 for that line: the best possible prediction. */
 double ctr_gen_truth(const struct ctr_gen *g, uint64_t index);

@@ -1,4 +1,9 @@
-/* Reads samples line by line and skips what cannot be used. */
+/* Reads samples line by line and skips what cannot be used.
+ *
+ * Lines are parsed by runtime/train/data, but not read by rt_data_...: each line, a bad or blank
+ * one too, is a prediction at its place (ctr_reader_keep); the first bad ones are logged as they
+ * come; a line of some files is PaddleRec's and the next Criteo's; and generated lines are in no
+ * file. */
 #include "examples/ctr/reader.h"
 
 #include <inttypes.h>
@@ -9,6 +14,7 @@
 #include "common/log.h"
 #include "examples/ctr/gen.h"
 #include "runtime/rt.h"
+#include "runtime/train/data/cutter.h"
 
 CO_DEFINE_CLEANUP(struct rt_input *, rt_input_close)
 
@@ -28,9 +34,8 @@ struct ctr_reader {
     struct rt_input *input; /* NULL: lines are generated */
     char *path;             /* of the input */
     struct generated generated;
-    const struct ctr_format *format;
-    struct ctr_csv *csv;
-    uint64_t headed, header_line; /* 1 + the file whose header csv has, and where that ends */
+    struct ctr_parser *parser;
+    uint64_t headed, header_line; /* 1 + the file whose header it has, and where that ends */
     bool keep;                    /* all lines become samples */
     bool again; /* not the first pass, or logged at its end: what is skipped is logged already */
     struct da_tally skipped;
@@ -43,7 +48,7 @@ struct ctr_reader {
 void ctr_reader_free(struct ctr_reader *r) {
     if (r) {
         rt_input_close(r->input);
-        ctr_csv_free(r->csv);
+        ctr_parser_free(r->parser);
         free(r->path);
         free(r);
     }
@@ -62,21 +67,24 @@ static int arguments_check(const struct ctr_config *c, struct ctr_share share, s
     return 0;
 }
 
-static struct ctr_reader *reader_new(const struct ctr_config *c, struct ctr_share share) {
-    struct ctr_reader *r = co_xcalloc(1, sizeof(*r));
+static int reader_new(const struct ctr_config *c, struct ctr_share share, struct ctr_reader **ret_r,
+    struct co_err *err) {
+    CO_CLEANUP(ctr_reader_freep) struct ctr_reader *r = co_xcalloc(1, sizeof(*r));
 
+    CO_TRY(arguments_check(c, share, err));
+    CO_TRY(ctr_parser_new(&ctr_formats[0], NULL, &r->parser, err));
     r->vocabulary = c->vocabulary;
     r->share = share;
-    r->format = &ctr_formats[0];
     r->generated.next = share.index;
-    return r;
+    *ret_r = co_steal_ptr(r);
+    return 0;
 }
 
 int ctr_reader_open_generated(uint64_t seed, uint64_t begin, uint64_t lines,
     const struct ctr_config *c, struct ctr_share share, struct ctr_reader **ret_r,
     struct co_err *err) {
-    CO_TRY(arguments_check(c, share, err));
-    struct ctr_reader *r = reader_new(c, share);
+    struct ctr_reader *r = NULL;
+    CO_TRY(reader_new(c, share, &r, err));
     ctr_gen_init(&r->generated.gen, seed);
     r->generated.begin = begin;
     r->generated.lines = lines;
@@ -90,23 +98,24 @@ int ctr_reader_open(const char *path, const struct ctr_config *c, struct ctr_sha
     struct ctr_reader **ret_r, struct co_err *err) {
     const struct rt_share by = {
         .worker = share.index, .workers = share.count, .by = RT_SHARE_BLOCKS};
-    CO_CLEANUP(rt_input_closep) struct rt_input *input = NULL;
+    CO_CLEANUP(ctr_reader_freep) struct ctr_reader *r = NULL;
 
-    CO_TRY(arguments_check(c, share, err));
-    CO_TRY(rt_input_open(path, &by, &input, err));
-    *ret_r = reader_new(c, share);
-    (*ret_r)->input = co_steal_ptr(input);
-    (*ret_r)->path = co_xstrdup(path);
+    CO_TRY(reader_new(c, share, &r, err));
+    CO_TRY(rt_input_open(path, &by, &r->input, err));
+    r->path = co_xstrdup(path);
+    *ret_r = co_steal_ptr(r);
     return 0;
 }
 
-void ctr_reader_format(
-    struct ctr_reader *r, const struct ctr_format *format, struct ctr_csv *csv_own) {
-    ctr_csv_free(r->csv);
-    r->csv = csv_own;
-    r->format = r->input ? format : &ctr_formats[0];
-    if (r->input && r->format->header) {
-        rt_input_quotes(r->input, ctr_csv_between(NULL));
+static const struct ctr_format *format_of(const struct ctr_reader *r) {
+    return ctr_parser_format(r->parser);
+}
+
+void ctr_reader_parse(struct ctr_reader *r, struct ctr_parser *parser_own) {
+    ctr_parser_free(r->parser);
+    r->parser = parser_own;
+    if (format_of(r)->header) {
+        rt_input_quotes(r->input, da_cutter_any);
     }
 }
 
@@ -126,7 +135,7 @@ static bool is_csv(struct ctr_reader *r, struct da_text line) {
     bool commas =
         line.len > 0 && memchr(line.at, ',', line.len) && !memchr(line.at, '\t', line.len);
 
-    return !r->format->header && (named || commas);
+    return !format_of(r)->header && (named || commas);
 }
 
 static void skip(struct ctr_reader *r, struct da_text line, const struct da_why *why) {
@@ -174,11 +183,11 @@ static bool is_blank(struct da_text line) {
 static int header_take(
     struct ctr_reader *r, struct rt_input *input, struct da_text line, struct co_err *err) {
     struct rt_position at;
-    CO_TRY(ctr_csv_header(r->csv, rt_input_where(input), line, !r->keep, err));
+    CO_TRY(ctr_parser_header(r->parser, rt_input_where(input), line, !r->keep, err));
     rt_input_tell(input, &at);
     r->header_line = at.line;
-    rt_input_quotes(r->input, ctr_csv_between(r->csv));
-    if (!ctr_csv_labelled(r->csv) && !r->again) {
+    rt_input_quotes(r->input, ctr_parser_between(r->parser));
+    if (!ctr_parser_labelled(r->parser) && !r->again) {
         co_log_info("no column of labels: nothing is measured", CO_S("header", where(r)));
     }
     return 0;
@@ -191,7 +200,7 @@ static int header_read(struct ctr_reader *r, const char *path, struct co_err *er
     int rc = rt_input_open(path, NULL, &input, err);
 
     if (rc == 0) {
-        rt_input_quotes(input, ctr_csv_between(NULL));
+        rt_input_quotes(input, da_cutter_any);
     }
     do {
         rc = rc == 0 ? rt_input_next(input, &line.at, &line.len, err) : rc;
@@ -211,7 +220,7 @@ static int header_find(struct ctr_reader *r, struct da_text line, const struct d
     int rc = 0;
 
     *ret_is = false;
-    if (!r->format->header || !r->input) {
+    if (!format_of(r)->header || !r->input) {
         return 0;
     }
     rt_input_tell(r->input, &at);
@@ -261,7 +270,7 @@ static bool sample_parse(
     struct ctr_sample s = {.vocabulary = r->vocabulary,
         .ids = b->ids + b->n * CTR_SLOTS,
         .dense = b->dense + b->n * CTR_NUMBERS,
-        .more = r->format->several ? &b->more : NULL,
+        .more = format_of(r)->several ? &b->more : NULL,
         .cell = (uint32_t)(b->n * CTR_SLOTS)};
     size_t more = b->more.n;
 
@@ -269,7 +278,7 @@ static bool sample_parse(
         (void)da_why_set(why, "blank", "a blank line");
         return false;
     }
-    int rc = r->format->parse(r->csv, line, &s, why);
+    int rc = ctr_parser_parse(r->parser, line, &s, why);
     if (rc == 0 && isnan(s.label) && !r->keep) {
         rc = da_why_set(
             why, "label", "no label, expected " DA_LABEL_EXPECTED ": lines without are to predict");
@@ -344,7 +353,7 @@ int ctr_reader_next(struct ctr_reader *r, struct ctr_batch *b, struct co_err *er
     bool more = true;
 
     b->n = b->more.n = 0;
-    b->mean = r->format->mean;
+    b->mean = format_of(r)->mean;
     while (more && b->n < b->max && b->more.n < MORE_FULL) {
         CO_TRY(sample_next(r, b, &more, err));
     }

@@ -12,8 +12,8 @@
 
 #include "common/err.h"
 #include "common/mem.h"
-#include "examples/ctr/format.h"
 #include "examples/ctr/model.h"
+#include "examples/ctr/parser.h"
 
 enum { CTR_BAD_LINES_SHOWN = 5 };
 
@@ -32,9 +32,8 @@ CO_MUST_CHECK int ctr_reader_open(const char *path, const struct ctr_config *c,
 CO_MUST_CHECK int ctr_reader_open_generated(uint64_t seed, uint64_t begin, uint64_t lines,
     const struct ctr_config *c, struct ctr_share share, struct ctr_reader **ret_r,
     struct co_err *err);
-/* Reads lines of that format; csv_own: for one with a header. */
-void ctr_reader_format(
-    struct ctr_reader *r, const struct ctr_format *format, struct ctr_csv *csv_own);
+/* Before the first ctr_reader_next: parses the lines of its files by that, not by format "auto". */
+void ctr_reader_parse(struct ctr_reader *r, struct ctr_parser *parser_own);
 /* To predict: each line is a sample, without a label, too.  One that cannot be used is marked as
  * bad in the batch. */
 void ctr_reader_keep(struct ctr_reader *r);

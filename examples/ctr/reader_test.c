@@ -16,7 +16,6 @@
 
 #include "common/buf.h"
 #include "common/log.h"
-#include "examples/ctr/criteo.h"
 #include "examples/ctr/data.h"
 #include "examples/ctr/gen.h"
 #include "examples/ctr/net.h"
@@ -30,6 +29,7 @@ static const struct ctr_config ctr_config_criteo = {
 
 struct fixture {
     struct ctr_gen gen;
+    struct ctr_parser *parser;
     struct tk_dir dir;
     uint8_t seen[LINES_MAX]; /* how often line i of the data set was read */
 };
@@ -44,6 +44,7 @@ static int setup(void **state) {
     struct fixture *f = co_xcalloc(1, sizeof(*f));
 
     ctr_gen_init(&f->gen, SEED);
+    must(ctr_parser_new(&ctr_formats[0], NULL, &f->parser, NULL), NULL);
     tk_dir_make(&f->dir, "ctr_reader_test");
     *state = f;
     return 0;
@@ -53,6 +54,7 @@ static int teardown(void **state) {
     struct fixture *f = *state;
 
     tk_dir_remove(&f->dir);
+    ctr_parser_free(f->parser);
     free(f);
     return 0;
 }
@@ -88,7 +90,7 @@ static void sample_mark(struct fixture *f, const struct ctr_batch *b, size_t at,
         struct ctr_sample s = {.vocabulary = 1000001, .ids = ids, .dense = dense};
         struct da_why why;
 
-        assert_int_equal(ctr_criteo_parse((struct da_text){line, len}, &s, &why), 0);
+        assert_int_equal(ctr_parser_parse(f->parser, (struct da_text){line, len}, &s, &why), 0);
         if (memcmp(ids, b->ids + at * CTR_SLOTS, sizeof(ids)) == 0 &&
             /* bit for bit: NOLINTNEXTLINE(bugprone-suspicious-memory-comparison) */
             memcmp(dense, b->dense + at * CTR_NUMBERS, sizeof(dense)) == 0) {
@@ -369,12 +371,12 @@ static void the_lines_of_a_file_with_a_header_are_shared(void **state) {
         const struct ctr_share share = {i - (i > 2 ? 3 : i > 0), i > 2 ? 3 : i > 0 ? 2 : 1};
         CO_CLEANUP(ctr_reader_freep) struct ctr_reader *r = NULL;
         CO_CLEANUP(ctr_batch_done) struct ctr_batch b = {0};
-        struct ctr_csv *csv = NULL;
+        struct ctr_parser *parser = NULL;
 
-        must(ctr_csv_new(&columns, &csv, &err), &err);
+        must(ctr_parser_new(format, &columns, &parser, &err), &err);
         must(ctr_batch_init(&ctr_config_criteo, 100, &b, &err), &err);
         must(ctr_reader_open(f->dir.path, &ctr_config_criteo, share, &r, &err), &err);
-        ctr_reader_format(r, format, csv);
+        ctr_reader_parse(r, parser);
         must(ctr_reader_next(r, &b, &err), &err);
         for (size_t k = 0; k < b.n; k++) {
             sum += b.dense[k * CTR_NUMBERS];

@@ -49,7 +49,7 @@ static int column_take(const struct da_fields *f, struct da_header *h, const cha
     return 0;
 }
 
-static bool has(const struct da_header *h, size_t field) {
+bool da_header_has(const struct da_header *h, size_t field) {
     for (size_t i = 0; i < h->columns; i++) {
         if (h->field[i] == field) {
             return true;
@@ -65,10 +65,11 @@ static int columns_check(
     char near[NEAR_MAX];
 
     for (size_t i = 0; i < f->n; i++) {
-        if (!has(h, i) && !(f->at[i].kind == RT_DATA_LABEL && f->unlabelled)) {
+        if (!da_header_has(h, i) && !(f->at[i].kind == RT_DATA_LABEL && f->unlabelled)) {
             near_find(line, h->between[0], f->at[i].name, near);
-            return co_err_set(err, CO_INVALID, "%s: no column \"%s\" in the header \"%.200s\"%s",
-                where, f->at[i].name, h->text, near);
+            return co_err_set(err, CO_INVALID,
+                "%s: no column \"%s\" in the header \"%.200s\"%s%s%s", where, f->at[i].name,
+                h->text, near, f->advice ? ": " : "", f->advice ? f->advice : "");
         }
     }
     return 0;
@@ -112,7 +113,7 @@ int da_header_named(const struct da_fields *f, struct da_header **ret_header, st
         CO_TRY(column_take(f, h, "columns", name, err));
     }
     for (size_t i = 0; i < f->n; i++) {
-        if (!has(h, i) && !(f->at[i].kind == RT_DATA_LABEL && f->unlabelled)) {
+        if (!da_header_has(h, i) && !(f->at[i].kind == RT_DATA_LABEL && f->unlabelled)) {
             return co_err_set(err, CO_INVALID,
                 "field \"%s\" is none of the %zu columns that are named", f->at[i].name,
                 f->n_columns);
@@ -153,16 +154,36 @@ static int id_take(const struct da_field *field, size_t column, struct da_text t
                : column_bad(why, field, column, text, "a whole number below 2^64, or nothing");
 }
 
+/* Stores a label or a number; false: it is neither. */
+static bool number_take(const struct da_field *field, struct da_text text, struct da_samples *s) {
+    float *at = field->kind == RT_DATA_LABEL ? da_samples_labels(s) : da_samples_dense(s);
+    double x = 0.0;
+
+    if (!s->fields->clicks) {
+        return da_field_number(text, at + field->first);
+    }
+    if (field->kind == RT_DATA_LABEL) {
+        return da_label(text, at + field->first);
+    }
+    if (!da_number(text, &x)) {
+        return false;
+    }
+    at[field->first] = s->fields->raw ? (float)x : da_feature_scale(field->first, x);
+    return true;
+}
+
 static int column_parse(const struct da_field *field, size_t column, struct da_text text,
     struct da_samples *s, struct da_why *why) {
+    bool click = s->fields->clicks && field->kind == RT_DATA_LABEL;
+
     if (field->kind == RT_DATA_IDS) {
         return id_take(field, column, text, s, why);
     }
-    float *at = field->kind == RT_DATA_LABEL ? da_samples_labels(s) : da_samples_dense(s);
     text = da_trim(text);
-    return da_field_number(text, at + field->first) || da_is_missing(text)
+    return number_take(field, text, s) || da_is_missing(text)
                ? 0
-               : column_bad(why, field, column, text, DA_NUMBER_EXPECTED);
+               : column_bad(
+                     why, field, column, text, click ? DA_LABEL_EXPECTED : DA_NUMBER_EXPECTED);
 }
 
 /* scratch: as long as the line, where it has quotes. */
@@ -184,9 +205,9 @@ static int columns_parse(const struct da_fields *f, const struct da_header *h, s
             return -1;
         }
     }
-    return column == h->columns
-               ? 0
-               : da_why_set(why, "columns", "%zu columns, expected %zu", column, h->columns);
+    return column == h->columns ? 0
+                                : da_why_set(why, "columns", "%zu columns, %s %zu", column,
+                                      f->n_columns > 0 ? "expected" : "the header has", h->columns);
 }
 
 int da_csv_parse(const struct da_fields *f, const struct da_header *header, struct da_text line,

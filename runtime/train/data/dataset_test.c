@@ -253,7 +253,7 @@ static void bad_lines_are_counted_and_the_first_is_named(void **state) {
             "a value of field \"user\" is \"\", expected an id"},
         {"1 0 2 1 2 0 0 1", {.format = RT_DATA_MULTISLOT, WITH(click_fields)},
             "behind the last field"},
-        {"1", {.format = RT_DATA_CSV, WITH(ab)}, "1 columns, expected 2"},
+        {"1", {.format = RT_DATA_CSV, WITH(ab)}, "1 columns, the header has 2"},
         {"x,1", {.format = RT_DATA_CSV, WITH(ab)}, "column 1 (a) is \"x\""},
         {"1,\"x", {.format = RT_DATA_CSV, WITH(ab)}, "a quote is not closed"},
         {"1,-1", {.format = RT_DATA_CSV, WITH(ab), .whole = true}, "column 2 (b) is \"-1\""},

@@ -137,12 +137,15 @@ static struct da_text tabbed_next(struct da_text *rest) {
     return field;
 }
 
-static int criteo_label(size_t column, struct da_text field, float *ret, struct da_why *why) {
-    if (!da_label(field, ret)) {
+static int criteo_label(
+    size_t column, struct da_text field, struct da_samples *s, struct da_why *why) {
+    float *to = da_samples_labels(s);
+
+    if (!da_label(field, to)) {
         return da_is_missing(field) ? 0
                                     : column_bad(why, "label", column, field, DA_LABEL_EXPECTED);
     }
-    *ret = *ret < 0.0F ? 0.0F : *ret;
+    *to = *to < 0.0F && !s->fields->clicks ? 0.0F : *to;
     return 0;
 }
 
@@ -158,7 +161,7 @@ static int criteo_take(
     }
     field = da_trim(field);
     if (i == 0) {
-        return criteo_label(column, field, da_samples_labels(s), why);
+        return criteo_label(column, field, s, why);
     }
     if (da_number(field, &x)) {
         da_samples_dense(s)[i - 1] = s->fields->raw ? (float)x : da_feature_scale(i - 1, x);

@@ -28,6 +28,7 @@ CO_MUST_CHECK int da_header_new(const struct da_fields *f, const char *where, st
 /* Of fields->columns, for files without headers. */
 CO_MUST_CHECK int da_header_named(
     const struct da_fields *f, struct da_header **ret_header, struct co_err *err);
+bool da_header_has(const struct da_header *h, size_t field);
 void da_header_free(struct da_header *h); /* NULL is fine */
 CO_DEFINE_CLEANUP(struct da_header *, da_header_free)
 

@@ -107,7 +107,7 @@ static void ids_sort(struct da_samples *s, uint32_t *ends) {
 static int label_check(struct da_samples *s, struct da_why *why) {
     const struct da_fields *f = s->fields;
 
-    for (size_t i = 0; i < f->n && !f->unlabelled; i++) {
+    for (size_t i = 0; i < f->n && !f->unlabelled && !f->clicks; i++) {
         const struct da_field *field = &f->at[i];
 
         for (size_t k = 0; field->kind == RT_DATA_LABEL && k < field->n; k++) {

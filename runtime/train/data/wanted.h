@@ -29,6 +29,10 @@ struct da_fields {
     uint64_t vocabulary, fill;
     uint32_t pad;
     bool whole, raw, unlabelled;
+    /* For programs of click data: labels are da_label's, of which -1 stays, and a line may lack its
+     * own; numbers are no words, and those of CSV are scaled as Criteo's unless raw. */
+    bool clicks;
+    const char *advice; /* follows what is said of a missing column; NULL: nothing.  Borrowed */
 };
 
 /* CO_INVALID names the option. */
