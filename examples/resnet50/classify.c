@@ -9,6 +9,7 @@
 #include "common/json/json.h"
 #include "examples/data/lines.h"
 #include "examples/resnet50/ckpt.h"
+#include "examples/resnet50/dnn.h"
 #include "examples/resnet50/image.h"
 #include "examples/resnet50/plan.h"
 #include "examples/resnet50/team.h"
@@ -30,7 +31,7 @@ static int plan_open(const struct rn_options *o, struct rn_plan **ret, struct co
     if (o->threads > 0) {
         rn_team_set((size_t)o->threads);
     }
-    CO_TRY(rn_plan_new(&config, strcmp(o->precision, "bf16") == 0 ? RN_BF16 : RN_F32, &plan, err));
+    CO_TRY(rn_plan_new(&config, rn_type_of(o->precision), RN_ORDER_FAST, &plan, err));
     CO_AUTOFREE float *velocity = co_xcalloc(rn_plan_storage(plan), sizeof(*velocity));
     const struct rn_ckpt c = {plan, velocity};
     CO_TRY(rn_ckpt_load(o->load, &c, &progress, err));

@@ -186,7 +186,7 @@ int rn_conv_init(struct rn_conv *c, const struct rn_dnn *d, const struct rn_net 
         status = passes_make(c, d, &a);
     }
     if (status == dnnl_success) {
-        c->master = c->passes[RN_CONV_GRADIENT].wanted[WEIGHTS];
+        c->master = d->plain ? c->plain : c->passes[RN_CONV_GRADIENT].wanted[WEIGHTS];
         status = all_copies_make(c, d);
     }
     return rn_dnn_check(
@@ -236,6 +236,14 @@ int rn_conv_bind(
         status = pass_bind(&c->passes[k], &names[k], d, have, memory[k], copies);
     }
     return rn_dnn_check(status, "memory", c->name, err);
+}
+
+dnnl_status_t rn_conv_move_gradient(struct rn_conv *c, float *memory) {
+    struct rn_conv_pass *p = &c->passes[RN_CONV_GRADIENT];
+    struct rn_call *copy = &p->copies[WEIGHTS];
+
+    return copy->primitive ? rn_call_move(copy, DNNL_ARG_TO, memory)
+                           : rn_call_move(&p->run, DNNL_ARG_DIFF_WEIGHTS, memory);
 }
 
 void rn_conv_done(struct rn_conv *c) {

@@ -1,6 +1,6 @@
 /* A convolution: three passes, each a primitive of oneDNN.  Activations keep the plan's layout, and
- * weights the one that oneDNN prefers for their gradient; a pass that wants another layout, or
- * bf16, works on copies.
+ * weights the one that oneDNN prefers for their gradient, or the plain one (rn_order); a pass that
+ * wants another layout, or bf16, works on copies.
  *
  *                 reads            writes
  *     FORWARD     in, weights      out
@@ -42,6 +42,8 @@ CO_MUST_CHECK int rn_conv_init(struct rn_conv *c, const struct rn_dnn *d, const 
     const struct rn_op *op, struct co_err *err);
 CO_MUST_CHECK int rn_conv_bind(
     struct rn_conv *c, const struct rn_dnn *d, const struct rn_conv_memory *m, struct co_err *err);
+/* From now on the weights' gradient goes to `memory`. */
+dnnl_status_t rn_conv_move_gradient(struct rn_conv *c, float *memory);
 void rn_conv_done(struct rn_conv *c);
 
 CO_MUST_CHECK int rn_conv_forward(

@@ -34,13 +34,21 @@ dnnl_data_type_t rn_dnn_type(enum rn_type type) {
     return type == RN_BF16 ? dnnl_bf16 : dnnl_f32;
 }
 
+static bool has(dnnl_cpu_isa_t set) {
+    return ((unsigned)dnnl_get_effective_cpu_isa() & (unsigned)set) == (unsigned)set;
+}
+
+enum rn_type rn_type_of(const char *precision) {
+    bool bf16 = strcmp(precision, "auto") == 0 ? has(dnnl_cpu_isa_avx512_core_bf16)
+                                               : strcmp(precision, "bf16") == 0;
+
+    return bf16 ? RN_BF16 : RN_F32;
+}
+
 int rn_dnn_open(struct rn_dnn *d, enum rn_type type, struct co_err *err) {
     memset(d, 0, sizeof(*d));
     d->type = type;
-    d->lanes = ((unsigned)dnnl_get_effective_cpu_isa() & (unsigned)dnnl_cpu_isa_avx512_core) ==
-                       (unsigned)dnnl_cpu_isa_avx512_core
-                   ? 16
-                   : 8;
+    d->lanes = has(dnnl_cpu_isa_avx512_core) ? 16 : 8;
     dnnl_status_t status = dnnl_engine_create(&d->cpu, dnnl_cpu, 0);
 
     if (status == dnnl_success) {

@@ -14,6 +14,7 @@ struct rn_dnn {
     dnnl_engine_t cpu;
     dnnl_stream_t stream;
     enum rn_type type; /* of activations and their gradients */
+    bool plain;        /* weights and their gradients are in the order of rn_param */
     size_t lanes;      /* adjacent channels in memory; what convolutions prefer on this processor */
 };
 
@@ -26,6 +27,8 @@ CO_MUST_CHECK int rn_dnn_check(
     dnnl_status_t status, const char *doing, const char *name, struct co_err *err);
 
 size_t rn_type_size(enum rn_type type);
+/* Of --precision: f32, bf16, or auto, which is bf16 where the processor has instructions for it. */
+enum rn_type rn_type_of(const char *precision);
 dnnl_data_type_t rn_dnn_type(enum rn_type type);
 /* Describes (batch, channels, height, width) with `lanes` adjacent channels. */
 dnnl_status_t rn_dnn_tensor(const struct rn_dnn *d, uint32_t batch, const struct rn_tensor *t,

@@ -30,8 +30,10 @@ static size_t parts_for(size_t blocks, size_t threads) {
     return threads > blocks ? (threads + blocks - 1) / blocks : 1;
 }
 
+/* Of the blocks, and the channels' own as other ranks get them. */
 size_t rn_norm_sums_count(size_t lanes, size_t channels, size_t threads) {
-    return channels / lanes + threads; /* parts_for rounds up by less than a block's worth */
+    return channels / lanes + threads + /* parts_for rounds up by less than a block's worth */
+           (channels + RN_LANES_MAX - 1) / RN_LANES_MAX;
 }
 
 static struct unit unit_get(const struct pass *p, size_t i) {
@@ -249,9 +251,26 @@ static void parts_add(const struct pass *p) {
     }
 }
 
+/* Other ranks may have blocks of another width: sums travel by channel. */
+static int sums_share(const struct pass *p, const struct rn_share *share, struct co_err *err) {
+    const size_t lanes = p->o->lanes, n = p->o->channels;
+    struct rn_lane_sums *sums = p->o->sums;
+    double *all = (double *)&sums[p->blocks * p->parts];
+
+    for (size_t c = 0; c < n; c++) {
+        all[c] = sums[c / lanes].sum[c % lanes];
+        all[n + c] = sums[c / lanes].square[c % lanes];
+    }
+    CO_TRY(share->sum(share->arg, all, 2 * n, err));
+    for (size_t c = 0; c < n; c++) {
+        sums[c / lanes].sum[c % lanes] = all[c];
+        sums[c / lanes].square[c % lanes] = all[n + c];
+    }
+    return 0;
+}
+
 static int pass_in_rounds(struct pass *p, const struct rn_share *share, struct co_err *err) {
     struct rn_lane_sums *sums = p->o->sums;
-    int rc = 0;
 
     rn_team_run(team_sums, p);
     parts_add(p);
@@ -259,16 +278,13 @@ static int pass_in_rounds(struct pass *p, const struct rn_share *share, struct c
         gradients_finish(p, block, &sums[block]);
     }
     if (share->sum) {
-        rc =
-            share->sum(share->arg, (double *)sums, p->blocks * sizeof(*sums) / sizeof(double), err);
+        CO_TRY(sums_share(p, share, err));
     }
-    for (size_t block = 0; rc == 0 && !p->backward && block < p->blocks; block++) {
+    for (size_t block = 0; !p->backward && block < p->blocks; block++) {
         sums_finish(p, block, &sums[block]);
     }
-    if (rc == 0) {
-        rn_team_run(team_apply, p);
-    }
-    return rc;
+    rn_team_run(team_apply, p);
+    return 0;
 }
 
 static struct pass pass_make(const struct rn_norm *o, const struct rn_share *share, bool backward) {

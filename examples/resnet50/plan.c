@@ -303,8 +303,10 @@ static int node_bind(struct rn_plan *p, int i, struct co_err *err) {
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
 
-static int plan_init(struct rn_plan *p, enum rn_type type, struct co_err *err) {
+static int plan_init(
+    struct rn_plan *p, enum rn_type type, enum rn_order order, struct co_err *err) {
     CO_TRY(rn_dnn_open(&p->dnn, type, err));
+    p->dnn.plain = order == RN_ORDER_PLAIN;
     for (int i = 0; i < p->net.n_ops; i++) {
         p->nodes[i].op = &p->net.ops[i];
         CO_TRY(node_init(p, &p->nodes[i], err));
@@ -321,12 +323,12 @@ static int plan_init(struct rn_plan *p, enum rn_type type, struct co_err *err) {
     return 0;
 }
 
-int rn_plan_new(const struct rn_net_config *config, enum rn_type type, struct rn_plan **ret_plan,
-    struct co_err *err) {
+int rn_plan_new(const struct rn_net_config *config, enum rn_type type, enum rn_order order,
+    struct rn_plan **ret_plan, struct co_err *err) {
     CO_CLEANUP(rn_plan_freep) struct rn_plan *p = co_xcalloc(1, sizeof(*p));
 
     CO_TRY(rn_net_make(config, &p->net, err));
-    CO_TRY(plan_init(p, type, err));
+    CO_TRY(plan_init(p, type, order, err));
     *ret_plan = co_steal_ptr(p);
     return 0;
 }
@@ -336,12 +338,13 @@ int rn_plan_supported(enum rn_type type, struct co_err *err) {
     static const struct rn_net_config small = {
         .depth = 14, .batch = 1, .image = 32, .classes = 2, .width = 16};
     CO_CLEANUP(rn_plan_freep) struct rn_plan *p = NULL;
-    int rc = rn_plan_new(&small, type, &p, err);
+    int rc = rn_plan_new(&small, type, RN_ORDER_FAST, &p, err);
 
     if (rc == CO_UNSUPPORTED && type == RN_BF16) {
         return co_err_set(err, rc,
             "precision bf16: oneDNN has no bf16 convolutions for this processor (x86-64: they need "
-            "AVX-512, which ONEDNN_MAX_CPU_ISA may hide); use --precision=f32");
+            "AVX-512, which ONEDNN_MAX_CPU_ISA may hide); use --precision=f32, or auto, "
+            "which is bf16 where all workers have it");
     }
     return rc;
 }

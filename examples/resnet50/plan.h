@@ -1,10 +1,10 @@
 /* A network that is ready to run: its operators' primitives, and one block of memory in which each
  * value has a place while it is needed.  After rn_plan_new nothing is allocated or created.
  *
- * Parameters, gradients and the optimizer's state are flat arrays of rn_plan_storage floats, in the
- * layout that oneDNN prefers on this processor.  Gaps are 0.  Code that works value by value (an
- * optimizer's step, a sum over ranks) needs to know no layout.  rn_plan_export and rn_plan_import
- * convert a parameter to and from the order of rn_param.  A plan belongs to one thread. */
+ * Parameters, gradients and the optimizer's state are flat arrays of rn_plan_storage floats, in one
+ * of the orders of rn_order.  Gaps are 0.  Code that works value by value (an optimizer's step, a
+ * sum over ranks) needs to know no order.  rn_plan_export and rn_plan_import convert a parameter to
+ * and from the order of rn_param.  A plan belongs to one thread. */
 #pragma once
 
 #include "common/mem.h"
@@ -14,10 +14,16 @@
 
 struct rn_plan;
 
+enum rn_order {
+    RN_ORDER_FAST,  /* what oneDNN prefers for weight gradients on this processor */
+    RN_ORDER_PLAIN, /* that of rn_param, on all processors; each step copies weights and gradients
+                     */
+};
+
 /* Call rn_team_set before.  CO_UNSUPPORTED: the processor cannot compute with the type.
  * CO_NOMEMORY. */
 CO_MUST_CHECK int rn_plan_new(const struct rn_net_config *config, enum rn_type type,
-    struct rn_plan **ret_plan, struct co_err *err);
+    enum rn_order order, struct rn_plan **ret_plan, struct co_err *err);
 /* CO_UNSUPPORTED: oneDNN lacks convolutions of that type for this processor.  The message says what
  * to do.  Takes some 10 ms. */
 CO_MUST_CHECK int rn_plan_supported(enum rn_type type, struct co_err *err);
@@ -39,7 +45,8 @@ float *rn_plan_grads(struct rn_plan *p);
 CO_MUST_CHECK int rn_plan_move_grad(struct rn_plan *p, int i, float *memory, struct co_err *err);
 /* The offset of parameter i in parameters and gradients; ret_count: its floats, with padding. */
 size_t rn_plan_place(const struct rn_plan *p, int i, size_t *ret_count);
-/* A hash of the layout.  Ranks may sum their arrays only if their hashes are equal. */
+/* A hash of the layout.  Ranks may sum their arrays only if their hashes are equal; those of two
+ * plain plans are if the networks are. */
 uint64_t rn_plan_layout(const struct rn_plan *p);
 
 CO_MUST_CHECK int rn_plan_export(

@@ -46,7 +46,7 @@ int rn_plan_move_grad(struct rn_plan *p, int i, float *memory, struct co_err *er
     dnnl_status_t status = dnnl_success;
 
     if (n->op->kind == RN_CONV) {
-        status = rn_call_move(&n->conv.passes[RN_CONV_GRADIENT].run, DNNL_ARG_DIFF_WEIGHTS, memory);
+        status = rn_conv_move_gradient(&n->conv, memory);
     } else if (n->op->kind == RN_LINEAR) {
         status = rn_call_move(&n->linear.backward_gradient,
             weight ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_DIFF_BIAS, memory);

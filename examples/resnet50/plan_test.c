@@ -66,11 +66,12 @@ static void param_fill(const struct rn_net *net, const struct rn_param *p, float
     }
 }
 
-static struct rn_plan *plan_new(const struct rn_net_config *c, enum rn_type type) {
+static struct rn_plan *plan_new_in(
+    const struct rn_net_config *c, enum rn_type type, enum rn_order order) {
     struct rn_plan *p = NULL;
     struct co_err err = {0};
 
-    must(rn_plan_new(c, type, &p, &err), &err);
+    must(rn_plan_new(c, type, order, &p, &err), &err);
     assert_non_null(p);
     const struct rn_net *net = rn_plan_net(p);
     float *values = co_xcalloc(net->parameters, sizeof(*values));
@@ -80,6 +81,10 @@ static struct rn_plan *plan_new(const struct rn_net_config *c, enum rn_type type
     }
     free(values);
     return p;
+}
+
+static struct rn_plan *plan_new(const struct rn_net_config *c, enum rn_type type) {
+    return plan_new_in(c, type, RN_ORDER_FAST);
 }
 
 static void batch_fill(struct rn_plan *p, uint32_t which, uint32_t *labels) {
@@ -306,7 +311,7 @@ static void no_pass_is_the_reference(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_CLEANUP(rn_plan_freep) struct rn_plan *p = NULL;
 
-        must(rn_plan_new(&rows[i], RN_F32, &p, NULL), NULL);
+        must(rn_plan_new(&rows[i], RN_F32, RN_ORDER_FAST, &p, NULL), NULL);
         for (int k = 0; k < 3 * p->net.n_ops; k++) {
             const struct node *n = &p->nodes[k / 3];
             dnnl_primitive_t run =
@@ -362,6 +367,38 @@ static void parameters_come_back_in_their_order(void **state) {
     rn_plan_free(p);
 }
 
+/* The same primitives run on copies: all bits are equal, and where each value is, is known. */
+static void the_plain_order_changes_nothing_but_places(void **state) {
+    struct rn_plan *fast = plan_new(&small, RN_F32);
+    struct rn_plan *plain = plan_new_in(&small, RN_F32, RN_ORDER_PLAIN);
+    const struct rn_net *net = rn_plan_net(plain);
+    CO_AUTOFREE float *want = co_xcalloc(net->parameters, sizeof(*want));
+    uint32_t labels[4];
+
+    (void)state;
+    batch_fill(fast, 0, labels);
+    batch_fill(plain, 0, labels);
+    float *moved = NULL;
+    assert_int_equal(
+        posix_memalign((void **)&moved, 64, rn_plan_storage(plain) * sizeof(*moved)), 0);
+    for (int i = 0; i < net->n_params; i++) {
+        size_t count, place = rn_plan_place(plain, i, &count);
+        must(rn_plan_move_grad(plain, i, moved + place, NULL), NULL);
+    }
+    assert_true(loss_now(fast, labels, true) == loss_now(plain, labels, true));
+    for (int i = 0; i < net->n_params; i++) {
+        size_t n = net->params[i].count, count, place = rn_plan_place(plain, i, &count);
+
+        param_fill(net, &net->params[i], want);
+        assert_memory_equal(rn_plan_params(plain) + place, want, n * sizeof(*want));
+        must(rn_plan_export(fast, i, rn_plan_grads(fast), want, NULL), NULL);
+        assert_memory_equal(moved + place, want, n * sizeof(*want));
+    }
+    free(moved);
+    rn_plan_free(fast);
+    rn_plan_free(plain);
+}
+
 static void threads_change_nothing_but_the_order_of_sums(void **state) {
     double losses[2];
 
@@ -406,7 +443,7 @@ static void values_share_memory(void **state) {
     size_t apart;
 
     (void)state;
-    must(rn_plan_new(&c, RN_F32, &p, NULL), NULL);
+    must(rn_plan_new(&c, RN_F32, RN_ORDER_FAST, &p, NULL), NULL);
     assert_true(rn_plan_arena(p, &apart) < apart / 2);
     rn_plan_free(p);
 }
@@ -437,6 +474,7 @@ static int each_instruction_set(void) {
         cmocka_unit_test(two_steps_agree_with_paddle),
         cmocka_unit_test(gradients_are_those_of_the_loss),
         cmocka_unit_test(parameters_come_back_in_their_order),
+        cmocka_unit_test(the_plain_order_changes_nothing_but_places),
         cmocka_unit_test(threads_change_nothing_but_the_order_of_sums),
         cmocka_unit_test(bf16_is_near),
         cmocka_unit_test(evaluation_uses_running_values),
@@ -456,6 +494,7 @@ int main(void) {
         cmocka_unit_test(gradients_are_those_of_the_loss),
         cmocka_unit_test(parameters_are_ready_from_the_last_to_the_first),
         cmocka_unit_test(parameters_come_back_in_their_order),
+        cmocka_unit_test(the_plain_order_changes_nothing_but_places),
         cmocka_unit_test(threads_change_nothing_but_the_order_of_sums),
         cmocka_unit_test(bf16_is_near),
         cmocka_unit_test(values_share_memory),

@@ -7,6 +7,7 @@
 
 #include "common/log.h"
 #include "examples/nn/engine.h"
+#include "examples/resnet50/dnn.h"
 #include "examples/resnet50/team.h"
 
 /* ---- beginning ------------------------------------------------------------------------------- */
@@ -24,43 +25,78 @@ static void threads_choose(const struct rn_replica *r, int64_t wanted) {
     }
 }
 
+/* All ranks compute in bf16 if all want to, else in f32, which every processor can. */
+static int type_agree(
+    const struct rn_replica *r, const char *precision, enum rn_type *ret, struct co_err *err) {
+    const enum rn_type own = rn_type_of(precision);
+    int64_t wants = own == RN_BF16, all = 0;
+
+    CO_TRY(rt_all_reduce(r->group, &wants, &all, 1, RT_I64, RT_MIN, err));
+    *ret = all ? RN_BF16 : RN_F32;
+    if (*ret != own) {
+        co_log_info("computing in f32, as other workers do", CO_S("precision", precision));
+    }
+    return 0;
+}
+
+/* *ret_other: the first rank whose plan has another layout than that of rank 0; 0: none. */
+static int layouts_compare(const struct rn_replica *r, uint32_t *ret_other, struct co_err *err) {
+    uint32_t size = rt_group_size(r->group), other = 0;
+    CO_AUTOFREE uint64_t *all = co_xcalloc(size, sizeof(*all));
+    uint64_t own = rn_plan_layout(r->plan);
+
+    CO_TRY(rt_all_gather(r->group, &own, all, 1, RT_I64, err));
+    for (uint32_t i = size - 1; i > 0; i--) {
+        other = all[i] != all[0] ? i : other;
+    }
+    *ret_other = other;
+    return 0;
+}
+
+/* Ranks sum each other's arrays value by value.  If oneDNN prefers other layouts on some of their
+ * processors, all take the plain order, which costs copies in each step. */
+static int plan_agree(struct rn_replica *r, const struct rn_net_config *config, enum rn_type type,
+    struct co_err *err) {
+    uint32_t other = 0;
+
+    CO_TRY(rn_plan_new(config, type, RN_ORDER_FAST, &r->plan, err));
+    CO_TRY(layouts_compare(r, &other, err));
+    if (other == 0) {
+        return 0;
+    }
+    rn_plan_free(r->plan);
+    r->plan = NULL;
+    CO_TRY(rn_plan_new(config, type, RN_ORDER_PLAIN, &r->plan, err));
+    CO_TRY(layouts_compare(r, &other, err));
+    if (other) {
+        return co_err_set(err, CO_INVALID,
+            "rank %u trains another network than rank 0: --depth, --width and --class-dim must be "
+            "the same for all",
+            other);
+    }
+    if (rt_group_rank(r->group) == 0) {
+        co_log_info("workers have processors of several kinds, weights are in plain order");
+    }
+    return 0;
+}
+
 static int plan_open(struct rn_replica *r, const struct rn_options *o, struct co_err *err) {
     const struct rn_net_config config = {.depth = (int)o->depth,
         .batch = (uint32_t)o->batch_size,
         .image = (uint32_t)o->image_size,
         .classes = (uint32_t)o->class_dim,
         .width = (uint32_t)o->width};
-    int rc =
-        rn_plan_new(&config, strcmp(o->precision, "bf16") == 0 ? RN_BF16 : RN_F32, &r->plan, err);
+    enum rn_type type = RN_F32;
 
-    if (rc < 0 || !r->plan) {
-        return rc;
-    }
+    CO_TRY(type_agree(r, o->precision, &type, err));
+    CO_TRY(plan_agree(r, &config, type, err));
     const struct rn_net *net = rn_plan_net(r->plan);
     CO_AUTOFREE float *values = co_xcalloc(net->parameters, sizeof(*values));
-    for (int i = 0; rc == 0 && i < net->n_params; i++) {
+    for (int i = 0; i < net->n_params; i++) {
         rn_net_init_param(net, i, (uint64_t)o->seed, values);
-        rc = rn_plan_import(r->plan, i, values, rn_plan_params(r->plan), err);
+        CO_TRY(rn_plan_import(r->plan, i, values, rn_plan_params(r->plan), err));
     }
     r->labels = co_xcalloc(config.batch, sizeof(*r->labels));
-    return rc;
-}
-
-/* Fails unless all ranks have the same layout, as they sum each other's arrays value by value. */
-static int layouts_compare(struct rn_replica *r, struct co_err *err) {
-    uint32_t size = rt_group_size(r->group);
-    CO_AUTOFREE uint64_t *all = co_xcalloc(size, sizeof(*all));
-    uint64_t own = rn_plan_layout(r->plan);
-
-    CO_TRY(rt_all_gather(r->group, &own, all, 1, RT_I64, err));
-    for (uint32_t i = 0; i < size; i++) {
-        if (all[i] != all[0]) {
-            return co_err_set(err, CO_INVALID,
-                "rank %u keeps its weights in another layout than rank 0: another network, or a "
-                "processor of another kind; the latter goes with ONEDNN_MAX_CPU_ISA=AVX2 for all",
-                i);
-        }
-    }
     return 0;
 }
 
@@ -140,7 +176,6 @@ int rn_replica_open(struct rn_replica *r, const struct rt_job *job, const struct
     CO_TRY(rt_group_open(job, NULL, &r->group, err));
     threads_choose(r, o->threads);
     CO_TRY(plan_open(r, o, err));
-    CO_TRY(layouts_compare(r, err));
     CO_TRY(optimizers_open(r, o, err));
     if (o->sync_bn && rt_group_size(r->group) > 1) {
         CO_TRY(norms_share(r, err));

@@ -5,6 +5,7 @@
 
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/parse.h"
 #include "examples/data/program.h"
 #include "examples/resnet50/classify.h"
 #include "examples/resnet50/gen.h"
@@ -47,7 +48,8 @@ static const struct co_flag flags[] = {
     {"sync-bn", CO_FLAG_BOOL, &options.sync_bn, NULL,
         "batch normalisation over the batches of all workers together"},
     {"precision", CO_FLAG_STR, &options.precision, "f32",
-        "of convolutions and activations: f32 or bf16; weights stay f32"},
+        "of convolutions and activations: f32, bf16, or auto: bf16 if all workers' processors have "
+        "instructions for it; weights stay f32"},
     {"threads", CO_FLAG_INT, &options.threads, "0",
         "that compute; 0: OMP_NUM_THREADS, or the cores over the workers of this machine", .min = 0,
         .max = 1024},
@@ -81,19 +83,15 @@ static const struct co_flag flags[] = {
     {"log-level", CO_FLAG_STR, &log_level, "info", "error, warn, info or debug"},
 };
 
-static int one_of(
-    const char *flag, const char *value, const char *a, const char *b, struct co_err *err) {
-    return strcmp(value, a) == 0 || strcmp(value, b) == 0
-               ? 0
-               : co_err_set(err, CO_INVALID, "%s is \"%s\", expected %s or %s", flag, value, a, b);
-}
-
 static int options_check(struct co_err *err) {
     enum co_log_level level = CO_LOG_INFO;
     CO_TRY(co_log_level_parse(log_level, &level, err));
     co_log_setup(level, CO_LOG_LOGFMT);
-    CO_TRY(one_of("--precision", options.precision, "f32", "bf16", err));
-    CO_TRY(one_of("--bad-images", options.bad_images, "skip", "fail", err));
+    static const char *const precisions[] = {"f32", "bf16", "auto", NULL};
+    static const char *const bad_images[] = {"skip", "fail", NULL};
+    unsigned word = 0;
+    CO_TRY(co_parse_word("--precision", options.precision, precisions, false, &word, err));
+    CO_TRY(co_parse_word("--bad-images", options.bad_images, bad_images, false, &word, err));
     if (!(options.lr >= 0.0 && options.momentum >= 0.0 && options.l2_decay >= 0.0)) {
         return co_err_set(err, CO_INVALID, "--lr, --momentum and --l2-decay: expected 0 or more");
     }

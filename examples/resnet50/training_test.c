@@ -250,8 +250,8 @@ static void rank_run(
     _exit(write(fd, &end, sizeof(end)) == (ssize_t)sizeof(end) ? 0 : 1);
 }
 
-/* limits: of each rank's instruction set; NULL: none. */
-static void run_ranks(const struct rn_options *o, int ranks, const char *const *limits,
+/* o: of each rank; limits: of its instruction set; NULL: none. */
+static void run_ranks_of(const struct rn_options *const *o, int ranks, const char *const *limits,
     struct rank_end ret[RANKS_MAX]) {
     char endpoints[RANKS_MAX * 32] = "";
     pid_t pids[RANKS_MAX];
@@ -269,7 +269,7 @@ static void run_ranks(const struct rn_options *o, int ranks, const char *const *
             if (limits) {
                 (void)setenv("ONEDNN_MAX_CPU_ISA", limits[i], 1);
             }
-            rank_run(o, i, ranks, endpoints, fds[i][1]);
+            rank_run(o[i], i, ranks, endpoints, fds[i][1]);
         }
     }
     for (int i = 0; i < ranks; i++) {
@@ -283,6 +283,13 @@ static void run_ranks(const struct rn_options *o, int ranks, const char *const *
     }
 }
 
+static void run_ranks(const struct rn_options *o, int ranks, const char *const *limits,
+    struct rank_end ret[RANKS_MAX]) {
+    const struct rn_options *const same[RANKS_MAX] = {o, o, o};
+
+    run_ranks_of(same, ranks, limits, ret);
+}
+
 static void train_ranks(const struct rn_options *o, int ranks, double ret[RANKS_MAX]) {
     struct rank_end ends[RANKS_MAX];
 
@@ -292,23 +299,6 @@ static void train_ranks(const struct rn_options *o, int ranks, double ret[RANKS_
             fail_msg("rank %d: %s", i, ends[i].message);
         }
         ret[i] = ends[i].mean;
-    }
-}
-
-/* Weights of one would be summed with other weights of the other. */
-static void ranks_on_different_processors_are_refused(void **state) {
-    struct fixture *f = *state;
-    static const char *const limits[] = {"SSE41", "AVX2"};
-    struct rank_end ends[RANKS_MAX];
-
-    if (!co_test_cpu_has("avx2")) {
-        skip();
-    }
-    run_ranks(&f->options, 2, limits, ends);
-    for (size_t i = 0; i < 2; i++) {
-        assert_int_equal(ends[i].rc, CO_INVALID);
-        assert_non_null(strstr(ends[i].message, "rank 1 keeps its weights in another layout"));
-        assert_non_null(strstr(ends[i].message, "ONEDNN_MAX_CPU_ISA=AVX2 for all"));
     }
 }
 
@@ -337,7 +327,7 @@ static struct end end_of(const struct rn_options *o) {
     CO_CLEANUP(rn_plan_freep) struct rn_plan *plan = NULL;
     struct co_err err = {0};
 
-    assert_int_equal(rn_plan_new(&config, RN_F32, &plan, &err), 0);
+    assert_int_equal(rn_plan_new(&config, RN_F32, RN_ORDER_FAST, &plan, &err), 0);
     assert_non_null(plan);
     CO_AUTOFREE float *velocity = co_xcalloc(rn_plan_storage(plan), sizeof(*velocity));
     struct end e = {.n = rn_plan_net(plan)->parameters};
@@ -399,6 +389,134 @@ static void two_ranks_with_sync_bn_are_one_with_both_batches(void **state) {
     assert_true(parts[0] != parts[1]); /* different samples */
     end_done(&got);
     end_done(&want);
+}
+
+/* ---- processors of several kinds --------------------------------------------------------------
+ */
+
+/* Pairs of oneDNN's sets, the first one rank 0's.  Their layouts differ, and so do their lanes
+ * where one has AVX-512. */
+static const struct pair {
+    const char *limits[2];
+    const char *needs; /* as in /proc/cpuinfo */
+} pairs[] = {
+    {{"SSE41", "AVX2"}, "avx2"},
+    {{"AVX2", "AVX512_CORE"}, "avx512f avx512bw avx512vl avx512dq"},
+};
+
+/* Some steps of two ranks, which leave a checkpoint in dir. */
+static void two_ranks(struct fixture *f, const char *dir, const char *const *limits) {
+    struct rank_end ends[RANKS_MAX];
+
+    f->options.checkpoint = dir;
+    run_ranks(&f->options, 2, limits, ends);
+    for (size_t i = 0; i < 2; i++) {
+        if (ends[i].rc < 0) {
+            fail_msg("%s, rank %zu: %s", dir, i, ends[i].message);
+        }
+    }
+    f->options.checkpoint = "";
+}
+
+struct difference {
+    double parameters, velocity;
+    uint64_t steps;
+};
+
+/* Of two checkpoints, which a third process loads: this one must not start oneDNN, which asks for
+ * its limit once. */
+static struct difference difference_of(
+    const struct fixture *f, const char *got, const char *want, const char *limit) {
+    struct difference d = {0};
+    int fds[2], status = 1;
+
+    assert_int_equal(pipe(fds), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct rn_options o = f->options;
+
+        (void)setenv("ONEDNN_MAX_CPU_ISA", limit, 1);
+        o.checkpoint = got;
+        struct end a = end_of(&o);
+        o.checkpoint = want;
+        struct end b = end_of(&o);
+        d.parameters = distance(a.parameters, b.parameters, b.n);
+        d.velocity = distance(a.velocity, b.velocity, b.n);
+        d.steps = a.progress.step;
+        _exit(write(fds[1], &d, sizeof(d)) == (ssize_t)sizeof(d) ? 0 : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(read(fds[0], &d, sizeof(d)), sizeof(d));
+    (void)close(fds[0]);
+    (void)close(fds[1]);
+    return d;
+}
+
+/* Both with and without sums of norms that are shared. */
+static void ranks_on_different_processors_train_as_equal_ones(void **state) {
+    struct fixture *f = *state;
+    bool tried = false;
+
+    /* Each step magnifies what sums in another order differ by, at high rates a hundredfold. */
+    f->options.max_steps = 3;
+    f->options.lr = 0.002;
+    f->options.batch_size = 16;
+    for (size_t i = 0; i < 2 * CO_ARRAY_LEN(pairs); i++) {
+        const struct pair *pair = &pairs[i / 2];
+        const char *const equal[] = {pair->limits[0], pair->limits[0]};
+        CO_AUTOFREE char *one = co_xasprintf("%s/%zu-equal", f->dir.path, i);
+        CO_AUTOFREE char *two = co_xasprintf("%s/%zu-mixed", f->dir.path, i);
+
+        if (!co_test_cpu_has(pair->needs)) {
+            continue;
+        }
+        tried = true;
+        f->options.sync_bn = i % 2;
+        two_ranks(f, one, equal);
+        two_ranks(f, two, pair->limits);
+        struct difference d = difference_of(f, two, one, pair->limits[1]);
+        print_message("%s and %s: parameters differ by %.2g, velocities by %.2g\n", pair->limits[0],
+            pair->limits[1], d.parameters, d.velocity);
+        assert_int_equal(d.steps, 3);
+        assert_true(d.parameters > 0.0 && d.parameters <= 1e-6 && d.velocity <= 1e-4);
+    }
+    if (!tried) {
+        skip();
+    }
+}
+
+/* Layouts differ here, too, and in whatever order they are. */
+static void ranks_with_different_networks_are_refused(void **state) {
+    struct fixture *f = *state;
+    struct rn_options other = f->options;
+    const struct rn_options *const options[] = {&f->options, &other};
+    struct rank_end ends[RANKS_MAX];
+
+    other.width = 32;
+    run_ranks_of(options, 2, NULL, ends);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(ends[i].rc, CO_INVALID);
+        assert_non_null(strstr(ends[i].message, "rank 1 trains another network than rank 0"));
+    }
+}
+
+/* One that has no bf16, or wants none, decides for all: the bits are those of f32. */
+static void ranks_compute_in_a_type_that_all_can(void **state) {
+    struct fixture *f = *state;
+    struct rn_options plain = f->options;
+    const struct rn_options *const options[] = {&plain, &f->options};
+    struct rank_end want[RANKS_MAX], got[RANKS_MAX];
+
+    f->options.max_steps = plain.max_steps = 3;
+    f->options.epochs = plain.epochs = 1;
+    run_ranks(&plain, 2, NULL, want);
+    f->options.precision = "auto";
+    run_ranks_of(options, 2, NULL, got);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(got[i].rc, 0);
+        assert_memory_equal(&got[i].mean, &want[i].mean, sizeof(want[i].mean));
+    }
 }
 
 /* ---- another number of ranks ----------------------------------------------------------------- */
@@ -514,7 +632,9 @@ enum { FORKS_AGAIN = !CO_TSAN };
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest first[] = {
-        TEST(ranks_on_different_processors_are_refused),
+        TEST(ranks_on_different_processors_train_as_equal_ones),
+        TEST(ranks_with_different_networks_are_refused),
+        TEST(ranks_compute_in_a_type_that_all_can),
         TEST(two_ranks_with_sync_bn_are_one_with_both_batches),
     };
     const struct CMUnitTest again[] = {
