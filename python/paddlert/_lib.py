@@ -159,10 +159,22 @@ class _Functions:
 C = _Functions()
 
 
-def check(err: _abi.co_err, rc: int) -> int:
-    """Raises what the runtime said, as an exception of its kind."""
+# C's words for what Python has in words of its own: a function, and the types of what groups compute with.
+_FUNCTION = re.compile(r"\brt_([a-z_]+?)(?:_as)?\b(?: \(in Python: [a-z_]+\))?")
+_TYPE = re.compile(r"\b(?:i|f|bf|u)(?:8|16|32|64)\b")
+_TYPES = {"i": "int", "f": "float", "bf": "bfloat", "u": "uint"}
+
+
+def in_python(message: str, of_group: bool = False) -> str:
+    """What C says, in this package's names.  of_group: a table's storage is "f32" here, too."""
+    message = _FUNCTION.sub(r"\1()", message)
+    return _TYPE.sub(lambda m: _TYPES[m[0].rstrip("0123456789")] + m[0].lstrip("abcdefiu"), message) if of_group else message
+
+
+def check(err: _abi.co_err, rc: int, name: str = "") -> int:
+    """Raises what the runtime said, as an exception of its kind.  name: of the function."""
     if rc < 0:
-        message = err.msg.decode(errors="replace") or C.co_code_name(rc).decode()
+        message = in_python(err.msg.decode(errors="replace") or C.co_code_name(rc).decode(), name.startswith(("rt_coll", "rt_work")))
         e = (RolledBackError if rc == _abi.CO_GONE and "checkpoint" in message else KINDS.get(rc, Error))(message)
         e.code = rc
         raise e
@@ -172,7 +184,7 @@ def check(err: _abi.co_err, rc: int) -> int:
 def call(name: str, *arguments: Any) -> int:
     """A function whose last argument is a struct co_err."""
     err = _abi.co_err()
-    return check(err, getattr(C, name)(*arguments, ctypes.byref(err)))
+    return check(err, getattr(C, name)(*arguments, ctypes.byref(err)), name)
 
 
 def _option_name(field: str) -> str:
@@ -181,9 +193,18 @@ def _option_name(field: str) -> str:
     return f"{name}_" if keyword.iskeyword(name) else name
 
 
+SHOWN_MAX = 160
+
+
+def shown(value: Any) -> str:
+    """repr() for a message: one line, not all of an array."""
+    line = " ".join(repr(value).split())
+    return line if len(line) <= SHOWN_MAX else f"{line[:SHOWN_MAX]}..."
+
+
 def whole_number(name: str, value: Any) -> int:
     if not isinstance(value, Integral):
-        raise TypeError(f"{name} is {value!r}, expected a whole number")
+        raise TypeError(f"{name} is {shown(value)}, expected a whole number")
     return int(value)
 
 
@@ -193,12 +214,14 @@ def number(name: str, value: Any, kind: Any, least: int | None = None) -> int:
     low, high = (-1 << bits - 1, (1 << bits - 1) - 1) if kind(-1).value < 0 else (0, (1 << bits) - 1)
     low = low if least is None else least
     if not low <= whole_number(name, value) <= high:
-        raise ValueError(f"{name} is {value!r}, expected a whole number from {low} to {high}")
+        raise ValueError(f"{name} is {shown(value)}, expected a whole number from {low} to {high}")
     return int(value)
 
 
 def real(name: str, value: Any) -> float:
-    """A number that C's double holds."""
+    """A number that C's double holds.  An array or a tensor of one is one: a loss, as it comes from a model."""
+    if not isinstance(value, Real) and getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
+        value = value.item()
     try:
         return float(instance(name, value, Real))
     except OverflowError:
@@ -208,18 +231,20 @@ def real(name: str, value: Any) -> float:
 def chosen(name: str, value: Any, table: Mapping[Any, int]) -> int:
     """What the table has for that word."""
     if not isinstance(value, (str, type(None))) or value not in table:
-        raise ValueError(f"{name} is {value!r}, expected one of {', '.join(filter(None, table))}")
+        raise ValueError(f"{name} is {shown(value)}, expected one of {', '.join(filter(None, table))}")
     return table[value]
 
 
 def text(name: str, value: Any) -> bytes:
     """For C, where a NUL is the end."""
+    if not isinstance(value, (str, bytes, os.PathLike)):
+        raise TypeError(f"{name} is {shown(value)}, expected a text")
     try:
         data = os.fsencode(value)
     except UnicodeEncodeError as e:
-        raise ValueError(f"{name} is {value!r}, expected a text that can be encoded: {e.reason}") from None
+        raise ValueError(f"{name} is {shown(value)}, expected a text that can be encoded: {e.reason}") from None
     if b"\0" in data:
-        raise ValueError(f"{name} is {value!r}, expected no NUL in it")
+        raise ValueError(f"{name} is {shown(value)}, expected no NUL in it")
     return data
 
 
@@ -230,7 +255,7 @@ def milliseconds(name: str, value: Any) -> int:
     """Of seconds.  Few as they may be, they are not 0, which is the default."""
     seconds: Any = value
     if not isinstance(value, Real) or not abs(seconds) < SECONDS_MAX:
-        raise TypeError(f"{name} is {value!r}, expected seconds")
+        raise TypeError(f"{name} is {shown(value)}, expected seconds{f', less than {SECONDS_MAX:g}' if isinstance(value, Real) else ''}")
     ms = float(value) * 1000
     return math.ceil(ms) if 0 < ms < 1 else math.floor(ms) if -1 < ms < 0 else round(ms)
 
@@ -242,14 +267,17 @@ def option_value(name: str, field: str, kind: Any, value: Any) -> Any:
     name = f"option {name!r}"
     if field == "encrypt":
         if not isinstance(value, bool):
-            raise TypeError(f"{name} is {value!r}, expected True or False")
+            raise TypeError(f"{name} is {shown(value)}, expected True or False")
         return _abi.RT_ENCRYPT_YES if value else _abi.RT_ENCRYPT_NO
     if field.endswith("_ms"):
-        return milliseconds(name, value)
+        ms = milliseconds(name, value)
+        if ms < 0 and field != "return_ms":
+            raise ValueError(f"{name} is {shown(value)}, expected seconds, from 0")
+        return ms
     if kind is not ctypes.c_char_p:
         return number(name, value, kind, 0)
     if not isinstance(value, (str, bytes, os.PathLike)):
-        raise TypeError(f"{name} is {value!r}, expected a text or a path")
+        raise TypeError(f"{name} is {shown(value)}, expected a text or a path")
     return text(name, value)
 
 
@@ -290,7 +318,7 @@ def with_options(*kinds: Any) -> Callable[[F], F]:
 def path(name: str, value: Any) -> bytes:
     """A file or folder: not what str() makes of just anything."""
     if not isinstance(value, (str, bytes, os.PathLike)) or not os.fspath(value):
-        raise TypeError(f"{name} is {value!r}, expected a path")
+        raise TypeError(f"{name} is {shown(value)}, expected a path")
     return text(name, value)
 
 
@@ -300,7 +328,7 @@ def instance(name: str, value: Any, kind: type) -> Any:
         module = kind.__module__.partition(".")[0]
         words: dict[Any, str] = {Real: "number", Mapping: "mapping"}
         expected = words.get(kind, kind.__name__ if module == "builtins" else f"{module}.{kind.__name__}")
-        raise TypeError(f"{name} is {value!r}, expected a {expected}")
+        raise TypeError(f"{name} is {shown(value)}, expected a {expected}")
     return value
 
 
@@ -308,7 +336,7 @@ def texts(name: str, values: Any) -> list[str]:
     """A list of texts; one text is none, as it would be taken apart by letters."""
     found: list[Any] = list(values) if isinstance(values, Iterable) and not isinstance(values, (str, bytes)) else [None]
     if not all(isinstance(v, str) for v in found):
-        raise TypeError(f"{name} is {values!r}, expected a list of texts")
+        raise TypeError(f"{name} is {shown(values)}, expected a list of texts")
     return found
 
 

@@ -2,11 +2,12 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
-from ._lib import C, call, instance, number, real, text
+from ._lib import C, call, instance, number, real, shown, text
 
 from . import _abi                       # after _lib, which says how to build it where it is missing
 
@@ -22,10 +23,23 @@ class Rule:
     equal, and none changes: a wrong parameter is refused when the object is made (InvalidError)."""
     rule: str
 
+    def __new__(cls, *_: Any, **parameters: Any) -> Any:
+        """A parameter that there is not is named with those that there are."""
+        made: Any = cls.__init__
+        known = inspect.getfullargspec(made)
+        wrong = [name for name in parameters if name not in known.args + known.kwonlyargs]
+        if wrong and not known.varkw:
+            ours = {**_PARAMETERS, **_MORE}.get(wrong[0], "")
+            names = [ours] if ours in known.args + known.kwonlyargs else known.args[1:] + known.kwonlyargs
+            raise TypeError(f"{cls.__name__} has no parameter {wrong[0]!r}, expected {'one of ' * (len(names) > 1)}{', '.join(names)}")
+        return super().__new__(cls)
+
     def __init__(self, **parameters: float | Sequence[float]) -> None:
         for name, value in parameters.items():
-            self.__dict__[name] = tuple(instance(f"{name} of {type(self).__name__}", v, Real) for v in value) \
-                if isinstance(value, Sequence) and not isinstance(value, str) else instance(f"{name} of {type(self).__name__}", value, Real)
+            many = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else None
+            for v in (value,) if many is None else many:
+                real(f"{name} of {type(self).__name__}", instance(f"{name} of {type(self).__name__}", v, Real))
+            self.__dict__[name] = value if many is None else many
         self._check()
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -119,8 +133,9 @@ _INSTEAD = {
                  "PolynomialLR": "Polynomial", "PolynomialDecay": "Polynomial", "NoamDecay": "Noam", "PiecewiseDecay": "Piecewise",
                  "NaturalExpDecay": "NaturalExp", "InverseTimeDecay": "InverseTime"},
 }
-# Parameters of torch's optimizers, and ours.
+# Parameters of torch's and Paddle's optimizers, and ours.
 _PARAMETERS = {"lr": "lr", "eps": "epsilon", "weight_decay": "l2", "alpha": "rho", "initial_accumulator_value": "initial"}
+_MORE = {"learning_rate": "lr", "betas": "beta1", "momentum": "mu"}
 
 
 def _of_torch(given: Any) -> str | None:
@@ -160,5 +175,5 @@ def text_of(option: str, given: Any) -> str | None:
     if given is None or isinstance(given, str):
         return given
     if not isinstance(given, base):
-        raise TypeError(f"option {option!r} is {given!r}, expected {_instead(option, given)}")
+        raise TypeError(f"option {option!r} is {shown(given)}, expected {_instead(option, given)}")
     return str(given)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _abi
-from ._lib import InvalidError
+from ._lib import InvalidError, path, shown
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -21,7 +21,17 @@ else:
 
 def _foreign(array: Any) -> bool:
     """Of a framework that speaks DLPack."""
-    return not isinstance(array, np.ndarray) and hasattr(array, "__dlpack__")
+    return not isinstance(array, (np.ndarray, type)) and hasattr(array, "__dlpack__")
+
+
+def _numpys(array: Any, dtype: Any, name: str) -> Array:
+    """As NumPy makes one of it: a list, a number, a column of pandas."""
+    if array is None or isinstance(array, type):
+        raise TypeError(f"{name} is {shown(array)}, expected an array")
+    try:
+        return np.asarray(array, dtype)
+    except (TypeError, ValueError) as e:
+        raise type(e)(f"{name} makes no array, expected numbers in rows of equal length: {e}") from None
 
 
 def _detached(array: Any) -> Any:
@@ -45,7 +55,7 @@ def _laid(array: Array, dtype: Any = None) -> Array:
 
 def view(array: Any, dtype: Any, name: str) -> Array:
     """A C-contiguous NumPy array of that type, of the caller's memory where that is one."""
-    array = np.asarray(np.from_dlpack(_detached(array)) if _foreign(array) else _unmasked(array, name))
+    array = _widened(array, name) if _foreign(array) else _numpys(_unmasked(array, name), None, name)
     if dtype is not None and array.dtype.kind not in "biuf" and array.size:
         raise TypeError(f"{name}: {array.dtype}, expected numbers")
     return _laid(array, dtype)
@@ -89,7 +99,7 @@ def target(array: Any, dtype: Any, shape: Sequence[int], name: str) -> Array:
         array = _lying(array, name)                      # not from_dlpack, which takes what has no version for read-only
     if not isinstance(array, np.ndarray) or array.dtype != dtype or array.shape != tuple(shape) or not array.flags.c_contiguous:
         gaps = isinstance(array, np.ndarray) and not array.flags.c_contiguous
-        what = f"{array.dtype} {array.shape}{', not contiguous' if gaps else ''}" if isinstance(array, np.ndarray) else type(array).__name__
+        what = f"{type_name(array)} {array.shape}{', not contiguous' if gaps else ''}" if isinstance(array, np.ndarray) else type(array).__name__
         raise ValueError(f"{name} is {what}, expected a contiguous array of {np.dtype(dtype)} {tuple(shape)}")
     if not array.flags.writeable or not array.flags.aligned:
         raise ValueError(f"{name} cannot be written to{'' if array.flags.aligned else ': it is not aligned'}")
@@ -124,7 +134,13 @@ class _Lent:
     """A tensor's memory as NumPy takes it, whose array then keeps this."""
 
     def __init__(self, array: Any, name: str) -> None:
-        self.capsule = _detached(array).__dlpack__()
+        if getattr(array, "is_neg", bool)():
+            raise ValueError(f"{name} is a view that stands for the negative of its memory, expected .resolve_neg() of it")
+        try:
+            self.capsule = _detached(array).__dlpack__()
+        except (BufferError, RuntimeError, TypeError) as e:
+            of = f" of {array.dtype} on {device}" if (device := getattr(array, "device", None)) else ""
+            raise TypeError(f"{name} is a {type(array).__name__}{of} whose memory cannot be used: {e}; expected a dense one in main memory") from None
         t = _DLTensor.from_address(_capsule_pointer(self.capsule, b"dltensor"))
         if t.device not in (DL_CPU, DL_PINNED):
             raise ValueError(f"{name} is on a device (DLPack's {t.device}), expected one in main memory")
@@ -142,16 +158,33 @@ def _lying(array: Any, name: str) -> Array:
     return np.asarray(_Lent(array, name))
 
 
+def type_name(array: Array) -> str:
+    """bfloat16 has no type in NumPy."""
+    return "bfloat16" if array.dtype == np.dtype("V2") else str(array.dtype)
+
+
+def _widened(array: Any, name: str) -> Array:
+    """A tensor's numbers in a type that NumPy has: those of bfloat16 are the upper half of float32's."""
+    dtype = getattr(array, "dtype", None)
+    if not str(dtype).endswith("bfloat16"):
+        try:
+            return np.asarray(np.from_dlpack(_detached(array)))
+        except (BufferError, RuntimeError, TypeError):
+            pass                                # _Lent says why
+    lies = _lying(array, name)
+    return (lies.view(np.uint16).astype(np.uint32) << 16).view(np.float32) if type_name(lies) == "bfloat16" else lies
+
+
 class Memory:
     """An array's memory for one call: address, element type of C, shape.  Lives as long as this does.
 
     What does not lie in C's order (a transposed tensor, channels_last), or unaligned, is copied; end() copies back what was written."""
 
     def __init__(self, array: Any, name: str, write: bool = False) -> None:
-        if isinstance(array, np.ndarray) or not hasattr(array, "__dlpack__"):
+        if not _foreign(array):
             if write and not isinstance(array, np.ndarray):
                 raise TypeError(f"{name} is a {type(array).__name__}, expected a NumPy array or a tensor, as it is written to")
-            self._lies: Array = np.asarray(_unmasked(array, name))
+            self._lies: Array = _numpys(_unmasked(array, name), None, name)
             if self._lies.dtype not in NUMPY:
                 raise ValueError(f"{name} is of {self._lies.dtype}, expected one of {KNOWN}")
             if write and not self._lies.flags.writeable:
@@ -160,6 +193,9 @@ class Memory:
         else:
             lent = _Lent(array, name)
             self._lies, self.dtype = np.asarray(lent), lent.dtype
+        if write and self._lies.size and any(n > 1 and step == 0 for n, step in zip(self._lies.shape, self._lies.strides)):
+            raise ValueError(f"{name} has the same memory for several of its values (expand, broadcast_to), expected memory of its own for each, as "
+                             "it is written to")
         self._packed: Array = _laid(self._lies)
         self._write = write and not (self._lies.flags.c_contiguous and self._lies.flags.aligned)
         self.address: int = self._packed.ctypes.data
@@ -174,7 +210,7 @@ class Memory:
 
 def write_arrays(file: Any, arrays: Mapping[str, Array]) -> None:
     """As the name's ending says.  What was there is replaced when all is written."""
-    name = os.fspath(file)
+    name = os.fsdecode(path("file", file))
     ending, part = os.path.splitext(name)[1], f"{name}.part"
     if ending == ".npz":
         with open(part, "wb") as out:
@@ -193,7 +229,7 @@ def write_arrays(file: Any, arrays: Mapping[str, Array]) -> None:
 
 def as_array(array: Any) -> Any:
     """What is none, a list say, as NumPy's."""
-    return array if hasattr(array, "__dlpack__") else np.asarray(array)
+    return array if isinstance(array, np.ndarray) or _foreign(array) else _numpys(array, None, "array")
 
 
 def empty(shape: Sequence[int], like: Any) -> Any:

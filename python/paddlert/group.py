@@ -10,7 +10,7 @@ from numbers import Integral
 from typing import Any
 
 from . import _abi
-from ._lib import C, Error, InvalidError, Owner, Started, addresses, call, call_long, chosen, instance, number, option_value, text
+from ._lib import C, Error, InvalidError, Owner, Started, addresses, call, call_long, chosen, instance, number, option_value, shown, text
 from .arrays import Memory, as_array, empty
 from .job import Job
 
@@ -66,8 +66,8 @@ class Group(Owner):
     rank: which of the endpoints this process is
     name: of the group; one of another name is refused
     token, encrypt: as Job's, and by default those of job
-    form_timeout: seconds until all ranks have joined; 0: 600
-    call_timeout: seconds of a call; 0: 600
+    form_timeout: seconds until all ranks have joined; None: 600
+    call_timeout: seconds of a call; None: 600
     transport: "auto" is shared memory between ranks of one machine and TCP elsewhere; "tcp"; "shm"
     generation: of a group that forms again from endpoints, a number that they had not before (grow)
 
@@ -82,8 +82,9 @@ class Group(Owner):
     """
 
     def __init__(self, job: Job | None = None, *, endpoints: Sequence[str] | None = None, rank: int = 0, name: str | None = None,
-                 token: str | None = None, encrypt: bool | None = None, form_timeout: float = 0, call_timeout: float = 0,
-                 transport: str = "auto", generation: int = 0, _handle: ctypes.c_void_p | None = None) -> None:
+                 token: str | None = None, encrypt: bool | None = None, form_timeout: float | None = None,
+                 call_timeout: float | None = None, transport: str = "auto", generation: int = 0,
+                 _handle: ctypes.c_void_p | None = None) -> None:
         super().__init__()
         self.works: weakref.WeakSet[Work] = weakref.WeakSet()
         self.dropped: list[tuple[ctypes.c_void_p, tuple[Memory | None, Memory | None]]] = []
@@ -95,8 +96,9 @@ class Group(Owner):
             instance("job", job, Job)
         how = chosen("transport", transport, TRANSPORTS)
         options = _abi.rt_group_options(
-            rank=number("rank", rank, ctypes.c_uint32), form_timeout_ms=option_value("form_timeout", "_ms", None, form_timeout),
-            call_timeout_ms=option_value("call_timeout", "_ms", None, call_timeout), generation=number("generation", generation, ctypes.c_uint64),
+            rank=number("rank", rank, ctypes.c_uint32), form_timeout_ms=option_value("form_timeout", "_ms", None, form_timeout or 0),
+            call_timeout_ms=option_value("call_timeout", "_ms", None, call_timeout or 0),
+            generation=number("generation", generation, ctypes.c_uint64),
             name=option_value("name", "", ctypes.c_char_p, name) or None if name is not None else None,
             token=option_value("token", "", ctypes.c_char_p, token) if token is not None else None)
         options.transport = how or options.transport
@@ -199,7 +201,7 @@ class Group(Owner):
     def _peer(self, name: str, rank: Any) -> int:
         """The number of a rank: C would take -1 for 4294967295."""
         if not isinstance(rank, Integral) or not 0 <= int(rank) < self.size:
-            raise ValueError(f"{name} is {rank!r}, expected a rank from 0 to {self.size - 1}")
+            raise ValueError(f"{name} is {shown(rank)}, expected a rank from 0 to {self.size - 1}")
         return int(rank)
 
     def _other(self, name: str, rank: Any) -> int:

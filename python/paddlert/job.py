@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import signal
 import threading
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,9 @@ from ._options import ServerOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+
+NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,63}")           # of a number that is reported
 
 
 def _place(servers: Sequence[str] | None, worker: int | None, server: int | None) -> dict[str, str]:
@@ -163,9 +167,11 @@ class Job(Owner):
 
         step: of this trainer, from 0
         name: 1 to 63 of A-Z a-z 0-9 _ . : / -, at most 64 different ones
-        value: any number
+        value: any number, or an array or tensor of one
         """
-        C.rt_report(self._job, number("step", step, ctypes.c_uint64), text("name", instance("name", name, str)), real("value", value))
+        if not NAME.fullmatch(instance("name", name, str)):
+            raise ValueError(f"name is {name!r}, expected 1 to 63 of A-Z a-z 0-9 _ . : / -")
+        C.rt_report(self._job, number("step", step, ctypes.c_uint64), text("name", name), real("value", value))
 
     @with_options(ServerOptions)
     def serve(self, *, handle_signals: bool = True, **options: Unpack[ServerOptions]) -> None:

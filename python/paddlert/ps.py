@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Union
 import numpy as np
 
 from . import _abi
-from ._lib import (C, CanceledError, Here, InvalidError, Owner, Started, TimeoutError, UnavailableError, call, call_long, instance, number, path, real, struct_of, text,
-                   with_options)
+from ._lib import (C, CanceledError, Here, InvalidError, Owner, Started, TimeoutError, UnavailableError, call, call_long, instance,
+                   milliseconds, number, path, real, shown, struct_of, text, with_options)
 from ._options import ClientOptions, ServerOptions, SparseOptions, TableOptions
 from ._rules import KINDS, Initializer, Optimizer, text_of
 from .arrays import Array, pointer, shaped, target, view, whole, write_arrays
@@ -39,6 +39,11 @@ class Table:
         if unknown:
             raise TypeError(f"there is no option {unknown[0]!r} of a {'sparse' if kind == _abi.RT_SPARSE else 'dense'} table, expected one of "
                             f"{', '.join(sorted(known))}")
+        if not isinstance(name, str):
+            raise TypeError(f"name is {shown(name)}, expected a text, the table's name")
+        for what, value in {"size": size, "dim": dim, "seed": seed}.items():
+            if value is None:
+                raise TypeError(f"{what} of table {name!r} is None, expected a whole number")
         self.kind, self.name, self.size, self.dim = kind, name, size, dim
         rules = {option: text_of(option, given) for option, given in options.items() if option in KINDS}
         self._options = {"name": name, "kind": kind, "size": size, "dim": dim, "seed": seed, **options, **rules}
@@ -152,7 +157,7 @@ class Client(Owner):
         super().__init__()
         self._client: ctypes.c_void_p | None = None
         if not isinstance(tables, Iterable) or isinstance(tables, (str, bytes)):
-            raise TypeError(f"tables is {tables!r}, expected a list of tables")
+            raise TypeError(f"tables is {shown(tables)}, expected a list of tables")
         self.job, self.tables = instance("job", job, Job), [instance("table", t, Table) for t in tables]
         self._place = {t.name: i for i, t in enumerate(self.tables)}
         self._w: dict[int, Array] = {}                 # by table: where its next values go
@@ -367,6 +372,7 @@ class Client(Owner):
         """Made by the servers, below a directory that all of them see, during training; its number, from 1.  full: not only what changed since
         the last one.  DeniedError: a server writes elsewhere only; ExistsError: another job's are there."""
         made = _abi.rt_checkpoint()
+        instance("full", full, bool)
         self._call("rt_checkpoint", path("directory", directory), ctypes.byref(_abi.rt_checkpoint_options(full=full)), ctypes.byref(made))
         return int(made.number)
 
@@ -452,6 +458,9 @@ class Server(Here):
         """Until all trainers have finished; raises what ended it otherwise.  timeout: in seconds, TimeoutError then."""
         if self._job.process != os.getpid():
             raise InvalidError("the server belongs to the process that this one was forked from")
+        if timeout is not None:
+            milliseconds("timeout", timeout)
+            timeout = min(timeout, threading.TIMEOUT_MAX)
         self._thread.join(timeout)
         if self._thread.is_alive():
             raise TimeoutError(f"the server at {self.endpoint} still has trainers after {timeout} s")
@@ -505,7 +514,7 @@ class Model(Here):
         """The ids of a sparse table that have rows, [n] of uint64, ascending."""
         i, spec = self._table(table)
         if spec.kind != _abi.RT_SPARSE:
-            raise ValueError(f"table {table!r} is dense")
+            raise ValueError(f"table {table!r} is dense, expected a sparse one, which has ids")
         ids = np.empty(C.rt_model_ids(self._model, i, None, 0), np.uint64)
         C.rt_model_ids(self._model, i, pointer(ids), ids.size)
         return np.sort(ids)
@@ -538,7 +547,7 @@ class Model(Here):
         i, spec = self._table(table)
         address = C.rt_model_dense(self._model, i)
         if not address:
-            raise ValueError(f"table {table!r} is sparse")
+            raise ValueError(f"table {table!r} is sparse, expected a dense one: sparse() has its rows")
         array = np.ctypeslib.as_array((ctypes.c_float * spec.size).from_address(address))
         array.flags.writeable = False
         return np.array(array)
@@ -547,7 +556,7 @@ class Model(Here):
         """The rows of ids, [*ids.shape][dim]; one that was not saved reads as its first value.  NotFoundError: there is no such table."""
         i, spec = self._table(table)
         if spec.kind != _abi.RT_SPARSE:
-            raise ValueError(f"table {table!r} is dense")
+            raise ValueError(f"table {table!r} is dense, expected a sparse one: dense() has its values")
         ids = whole(ids, "ids")
         out = np.empty((*ids.shape, spec.dim), np.float32)
         C.rt_model_sparse(self._model, i, pointer(ids), ids.size, pointer(out))
