@@ -11,6 +11,7 @@ Where to begin, by what you want to do; each has its own help(), as help(paddler
     how tables are updated, and which rows they have   optim, init, schedule, admit, evict
     a model that was saved, without servers            Model
     all_reduce, broadcast, ... between workers         Group
+    a bar, or lines, of how far a loop is              Progress
     a program that was written for Paddle's fleet      paddlert.fleet
     what went wrong                                    Error and those below it, as TimeoutError, PeerLostError, RolledBackError
 
@@ -41,6 +42,7 @@ from . import admit, evict, init, optim, schedule
 from ._lib import (CanceledError, ConflictError, DamagedError, DeniedError, Error, ExistsError, GoneError, InvalidError, NoResourceError,
                    NotFoundError, OutOfMemoryError, PeerLostError, RolledBackError, TimeoutError, UnavailableError, UnsupportedError, renamed)
 from ._abi import VERSION as __version__
+from ._progress import Progress
 from .group import Group
 from .job import Job
 from .ps import Client, Dense, Model, Server, Sparse
@@ -59,8 +61,8 @@ if TYPE_CHECKING:
     from ._lib import UnsupportedError as Unsupported
 
 __all__ = ["CanceledError", "Client", "ConflictError", "DamagedError", "DeniedError", "Dense", "Error", "ExistsError", "GoneError", "Group",
-           "InvalidError", "Job", "Model", "NoResourceError", "NotFoundError", "OutOfMemoryError", "PeerLostError", "RolledBackError", "Server",
-           "Sparse", "TimeoutError", "UnavailableError", "UnsupportedError", "admit", "evict", "init", "optim", "schedule"]
+           "InvalidError", "Job", "Model", "NoResourceError", "NotFoundError", "OutOfMemoryError", "PeerLostError", "Progress", "RolledBackError",
+           "Server", "Sparse", "TimeoutError", "UnavailableError", "UnsupportedError", "admit", "evict", "init", "optim", "schedule"]
 
 _OLD = {c.__name__.removesuffix("Error"): c for c in (CanceledError, DamagedError, DeniedError, InvalidError, NoResourceError, NotFoundError,
                                                       PeerLostError, TimeoutError, UnavailableError, UnsupportedError)}

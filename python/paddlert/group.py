@@ -113,6 +113,9 @@ class Group(Owner):
         call_long(self, "rt_group_open", job._job if job else None, ctypes.byref(options), ctypes.byref(group))
         self._group = group
 
+    def __repr__(self) -> str:
+        return f"<paddlert.Group, rank {self.rank} of {self.size}>" if self._group else "<paddlert.Group, closed>"
+
     def __enter__(self) -> Group:
         return self
 

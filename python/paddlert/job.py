@@ -81,6 +81,7 @@ class Job(Owner):
                  variables: Mapping[str, str] | None = None) -> None:
         super().__init__()
         self._job: ctypes.c_void_p | None = None
+        self.server: Any = None                          # of paddlert.Server.job(): lives as long as its trainers
         servers = None if servers is None else addresses("servers", servers)
         worker, workers, server = (None if n is None else number(what, n, ctypes.c_int32, int(what == "workers"))
                                    for what, n in (("worker", worker), ("workers", workers), ("server", server)))

@@ -6,6 +6,7 @@ import os
 import socket
 import tempfile
 import threading
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
@@ -140,6 +141,10 @@ class Pending(Started):
             self._client.count(-1)
 
 
+# Of this process: by servers and trainer's number.
+_clients: weakref.WeakValueDictionary[tuple[Any, ...], Client] = weakref.WeakValueDictionary()
+
+
 class Client(Owner):
     """A trainer's connection to all servers of its job; a context manager that finishes, or leaves after an exception.
 
@@ -162,10 +167,26 @@ class Client(Owner):
         self._place = {t.name: i for i, t in enumerate(self.tables)}
         self._w: dict[int, Array] = {}                 # by table: where its next values go
         self._options = struct_of(_abi.rt_client_options, {"mode": mode, **options})
+        self._alone()
         client = ctypes.c_void_p()
         call_long(self, "rt_client_open", job._job, ctypes.byref(self._options), _array(self.tables), len(self.tables),
                   ctypes.byref(client))
         self._client = client
+
+    def _alone(self) -> None:
+        """A cell of a notebook that runs again, say: the servers would wait for the end of the one before."""
+        where = (self.process, *self.job.servers, self.job.worker_index)
+        before = _clients.get(where)
+        if before is not None and before.is_open and len(where) > 2:
+            raise InvalidError(f"{before!r} is open in this process, expected its finish() or close() before another client of trainer "
+                               f"{self.job.worker_index}")
+        if self.job.server is not None and self.job.server.ended:
+            raise InvalidError(f"{self.job.server!r}: it ends with its last trainer, expected a new paddlert.Server()")
+        _clients[where] = self
+
+    def __repr__(self) -> str:
+        tables, servers = ", ".join(self._place), ", ".join(self.job.servers) or "this process"
+        return f"<paddlert.Client of {tables} on {servers}, trainer {self.job.worker_index}{'' if self.is_open else ', closed'}>"
 
     def __enter__(self) -> Client:
         return self
@@ -410,6 +431,14 @@ def _reserved(host: str, port: int) -> socket.socket:
     return place
 
 
+def _serve(job: Job, options: ServerOptions, failed: list[Exception]) -> None:
+    """Does not keep the Server, which ends it when nobody has it any more."""
+    try:
+        job.serve(handle_signals=False, **options)
+    except Exception as e:
+        failed.append(e)
+
+
 class Server(Here):
     """A server on a thread of this process, for tests and notebooks: servers=[server.endpoint] is its job's list.  A context
     manager that closes it.
@@ -426,17 +455,28 @@ class Server(Here):
         with _reserved(host, number("port", port, ctypes.c_uint16)) as place:
             address = place.getsockname()[:2]
             self.endpoint = f"[{host}]:{address[1]}" if ":" in host else f"{host}:{address[1]}"
-            self._error: Exception | None = None
             self._workers = workers
             self._peers: dict[str, Any] = {"servers": [self.endpoint], "token": token, "encrypt": encrypt}
             self._job = Job(server=0, workers=workers, **self._peers)
-            self._thread = threading.Thread(target=self._run, args=(options,), daemon=True, name="paddlert-server")
+            self._failed: list[Exception] = []
+            self._thread = threading.Thread(target=_serve, args=(self._job, options, self._failed), daemon=True, name="paddlert-server")
             self._thread.start()
             # no deadline: it accepts trainers, or has failed
             while self._thread.is_alive() and not C.rt_server_accepts(self._job._job):
                 self._thread.join(0.005)
-        if self._error:
-            raise self._error
+        self._check()
+
+    def __repr__(self) -> str:
+        return f"<paddlert.Server {self.endpoint}{', ended' if self.ended else ''}>"
+
+    @property
+    def ended(self) -> bool:
+        """Whether its trainers have finished, or were lost, or it was closed."""
+        return not self._thread.is_alive()
+
+    def _check(self) -> None:
+        if self._failed:
+            raise self._failed[0]
 
     def __enter__(self) -> Server:
         return self
@@ -444,15 +484,16 @@ class Server(Here):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _run(self, options: ServerOptions) -> None:
-        try:
-            self._job.serve(handle_signals=False, **options)
-        except Exception as e:
-            self._error = e
+    def __del__(self) -> None:
+        """A cell of a notebook that runs again makes another one; trainers of this one keep it."""
+        if hasattr(self, "_thread") and self._job.process == os.getpid():
+            C.rt_server_end(self._job._job)
 
     def job(self, worker: int = 0, workers: int | None = None) -> Job:
         """The job of a trainer of this server.  workers: how many there are; None: the server's number."""
-        return Job(worker=worker, workers=self._workers if workers is None else workers, **self._peers)
+        job = Job(worker=worker, workers=self._workers if workers is None else workers, **self._peers)
+        job.server = self
+        return job
 
     def wait(self, timeout: float | None = None) -> None:
         """Until all trainers have finished; raises what ended it otherwise.  timeout: in seconds, TimeoutError then."""
@@ -464,8 +505,7 @@ class Server(Here):
         self._thread.join(timeout)
         if self._thread.is_alive():
             raise TimeoutError(f"the server at {self.endpoint} still has trainers after {timeout} s")
-        if self._error:
-            raise self._error
+        self._check()
 
     def close(self) -> None:
         # no deadline: rt_server_end has ended what it waits for

@@ -1,4 +1,5 @@
 """The package paddlert, from its wheel: tables and groups on NumPy arrays, errors as exceptions, Ctrl-C."""
+import json
 import os
 import re
 import shutil
@@ -278,6 +279,82 @@ def test_a_server_that_is_started_wrong(python, words, says):
     p = python("", "-m", "paddlert", "server", *words)
     _, err = p.communicate(timeout=60)
     assert p.returncode == 2 and says in err.splitlines()[-1] and "Traceback" not in err, err
+
+
+def test_a_cell_that_runs_again_leaves_nothing_open(python):
+    """As in a notebook: the second run's names take the place of the first one's, whose server and trainer end; one that is still open is named at
+    once, and so is a server that has ended."""
+    out, = finish(python("""
+import os
+def tell(f, *a, **k):
+    try:
+        print("taken:", f(*a, **k))
+    except paddlert.InvalidError as e:
+        print(str(e).replace(server.endpoint, "HERE"))
+tables = [paddlert.Dense("w", 3), paddlert.Sparse("e", 2)]
+cell = "server = paddlert.Server(); client = paddlert.Client(server.job(), tables)"
+endpoints = []
+for _ in range(3):
+    exec(cell)
+    endpoints.append(server.endpoint)
+    threads = [t for t in paddlert.ps.threading.enumerate() if t.name == "paddlert-server"]
+    for t in threads[:-1]:
+        t.join(60)
+    print(len([t for t in threads if t.is_alive()]), client.pull("w"))
+tell(exec, "client = paddlert.Client(server.job(), tables)")
+client.finish()
+server.wait(60)
+tell(paddlert.Client, server.job(), tables)
+job = paddlert.Server().job()                    # keeps it
+with paddlert.Client(job, tables) as c:
+    print(c.pull("w"), repr(c).replace(job.servers[0], "THERE"))
+print(repr(c).replace(job.servers[0], "THERE"), repr(server).replace(server.endpoint, "HERE"))
+for _ in range(2):                               # tables of this process are each client's own
+    alone = paddlert.Client(paddlert.Job(worker=0), tables)
+    other = paddlert.Client(paddlert.Job(worker=0), tables)
+    print(other.pull("w"))
+"""))
+    assert out.splitlines() == [
+        *["1 [0. 0. 0.]"] * 3,
+        "<paddlert.Client of w, e on HERE, trainer 0> is open in this process, expected its finish() or close() before another client of trainer 0",
+        "<paddlert.Server HERE, ended>: it ends with its last trainer, expected a new paddlert.Server()",
+        "[0. 0. 0.] <paddlert.Client of w, e on THERE, trainer 0>", "<paddlert.Client of w, e on THERE, trainer 0, closed> <paddlert.Server HERE, ended>",
+        "[0. 0. 0.]", "[0. 0. 0.]"], out
+
+
+def test_the_notebooks_cells_are_a_program(python):
+    """As plain Python, whose progress is lines; tests/python runs them in a kernel."""
+    cells = json.loads((ROOT / "examples/python/notebook.ipynb").read_text())["cells"]
+    assert not any(c.get("outputs") or c.get("execution_count") for c in cells)          # nothing of who ran it last
+    out, = finish(python("\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")))
+    lines = out.splitlines()
+    assert lines[-2:] == [lines[-2], "{0: [-4.5, -4.5], 1: [-4.5, -4.5]}"] and lines[-2].startswith("accuracy "), out
+    assert lines[-3].startswith("train: 300 of 300 batches, ") and ", loss 0." in lines[-3], out
+
+
+def test_progress_is_a_line_once_in_a_while(python):
+    out, = finish(python("""
+import re
+def tell(f, *a, **k):
+    try:
+        f(*a, **k)
+    except TypeError as e:
+        print(e)
+for i in (p := paddlert.Progress([1, 2], name="train", seconds=0)):
+    p.show(loss=np.float32(0.5) / i, auc=i)
+for i in paddlert.Progress((i for i in range(9)), seconds=1e9):
+    if i == 3:
+        break
+for i in paddlert.Progress([]):
+    pass
+tell(p.show, loss="0.5")
+tell(paddlert.Progress, 3)
+tell(paddlert.Progress, [3], seconds=None)
+"""))
+    speed = r"\d+\.\d a second"
+    assert re.fullmatch(fr"train: 1 of 2 batches, {speed}, loss 0.5, auc 1\ntrain: 2 of 2 batches, {speed}, loss 0.25, auc 2\n3 batches, {speed}\n"
+                        r"loss is '0.5', expected a number\nbatches is 3, expected something to iterate over\nseconds is None, expected a number\n",
+                        out), out
 
 
 def test_a_group_of_two(python):
