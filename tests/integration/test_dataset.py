@@ -332,6 +332,44 @@ for wrong in (lambda: m.set_batch_size(0), lambda: m.set_batch_size(-1), lambda:
         "use_var is 'key'", "use_var has a name twice"]
 
 
+CLIENT = """#!/bin/sh
+echo "${0##*/} $*" >>"$CALLS"
+echo "click:1 1:$(wc -l <"$CALLS")"
+"""
+
+
+def test_the_page_s_commands_for_stores(python, tmp_path):
+    """Each row of its table, with a stand-in for the client: what it is asked for, and that what it prints arrives."""
+    rows = re.findall(r"^\| [^|]*\| (.*?) \| `(.*)` \|$", PAGE.read_text().partition("### HDFS and object stores")[2].partition("\n## ")[0], re.M)[1:]
+    (tmp_path / "bin").mkdir()
+    for name in ("hadoop", "curl", "aws", "ossutil", "gcloud"):
+        (tmp_path / "bin" / name).write_text(CLIENT)
+        (tmp_path / "bin" / name).chmod(0o755)
+    paths = [path.strip("`") for path, _ in rows]
+    paths = [paths[i - 1] if path == "the same" else path for i, path in enumerate(paths)]
+    (tmp_path / "stores.list").write_text("\n".join(paths))
+    out, = finish(python("""
+import json, sys
+from paddlert.data import Dataset
+paths = open("stores.list").read().split()
+for path, command in zip(paths, json.loads(sys.argv[1])):
+    print([b.ids[:, 0].tolist() for b in Dataset(path, "slots", slots=1, pad=1, batch=2, pipe_command=command)])
+print([b.ids[:, 0].tolist() for b in Dataset("stores.list", "slots", slots=1, pad=1, batch=8, pipe_command="echo click:1 1:7")])
+""", json.dumps([command for _, command in rows]), PATH=f"{tmp_path}/bin:{os.environ['PATH']}", CALLS=str(tmp_path / "calls"), UGI="me,secret",
+                         ENDPOINT="https://bos"))
+    assert out.splitlines() == [*(f"[[{i + 1}]]" for i in range(8)), "[[7, 7, 7, 7, 7, 7, 7, 7]]"]
+    assert (tmp_path / "calls").read_text().splitlines() == [
+        "hadoop fs -cat hdfs://namenode:9000/clicks/part-0",
+        "curl -sSfL http://namenode:9870/webhdfs/v1/clicks/part-0?op=OPEN",
+        "hadoop fs -Dhadoop.job.ugi=me,secret -cat afs://host:9902/clicks/part-0",
+        "aws s3 cp s3://bucket/clicks/part-0 -",
+        "aws s3 cp --endpoint-url https://bos s3://bucket/clicks/part-0 -",
+        "ossutil cat oss://bucket/clicks/part-0",
+        "gcloud storage cat gs://bucket/clicks/part-0",
+        "curl -sSf --retry 5 https://host/clicks/part-0",
+    ]
+
+
 def test_the_page_as_it_stands(python, tmp_path):
     """All its programs, one after the other, in one Python."""
     (tmp_path / "criteo").mkdir()
