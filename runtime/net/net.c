@@ -262,6 +262,14 @@ int net_listen(const char *address, int *ret_fd, struct co_err *err) {
     return rc;
 }
 
+void net_raise_files(void) {
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
+        files.rlim_cur = files.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+    }
+}
+
 bool net_is_scarce(int fd) {
     enum { SPARE = 64 };
     struct rlimit files;

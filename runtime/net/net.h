@@ -31,6 +31,10 @@ CO_MUST_CHECK int net_listen_address(
  * of room.  "[::]:port" is open for IPv4, too: some peers may have only one of them. */
 CO_MUST_CHECK int net_listen(const char *address, int *ret_fd, struct co_err *err);
 
+/* Raises this process's limit of descriptors to what it may be.  Systems give 1024 at first, for
+ * programs that call select(), and a job of 2,000 servers takes 4,000. */
+void net_raise_files(void);
+
 /* Only few descriptors are free beyond this one: a door should close it, so that the process keeps
  * some for files, libraries and the program. */
 bool net_is_scarce(int fd);

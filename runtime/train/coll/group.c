@@ -13,6 +13,7 @@
 #include "common/parse.h"
 #include "common/spare.h"
 #include "common/thread.h"
+#include "runtime/net/net.h"
 #include "runtime/train/coll/address.h"
 #include "runtime/train/coll/arena.h"
 #include "runtime/train/coll/coll.h"
@@ -346,6 +347,7 @@ int coll_group_open_from(struct rt_group *from, const struct rt_job *job,
     name_node(g, o.node);
     inherit(g, from);
     int64_t deadline = co_now_ms() + g->form_ms;
+    net_raise_files();
     CO_TRY(open_door(g, from, err));
     CO_TRY(from ? start_child(from, g, deadline, err) : start(g, deadline, err));
     *ret_group = co_steal_ptr(g);

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -220,21 +219,12 @@ void rt_server_end(const struct rt_job *job) {
     (void)!write(job->end, &(uint64_t){1}, sizeof(uint64_t));
 }
 
-/* Once gRPC has had no descriptor for a connection, it never listens again. */
-static void raise_descriptors(void) {
-    struct rlimit l;
-    if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < l.rlim_max) {
-        l.rlim_cur = l.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &l);
-    }
-}
-
 int rt_server_run(
     const struct rt_job *job, const struct rt_server_options *options, struct co_err *err) {
     const struct role_topology *t = job->topology;
     struct rt_server_options o = options ? *options : (struct rt_server_options){0};
     char listen[300];
-    raise_descriptors();
+    net_raise_files(); /* once gRPC has had none for a connection, it never listens again */
     CO_TRY(psc_options_server(&o, err));
     if (t->role != ROLE_SERVER || t->n_workers < 1) {
         return co_err_set(err, CO_INVALID,
@@ -325,6 +315,7 @@ static int open_client(const struct rt_job *job, const struct rt_client_options 
             "%u workers but no parameter servers: PADDLE_PSERVERS_IP_PORT_LIST is empty",
             t->n_workers);
     }
+    net_raise_files();
     struct psc_client_config config = {
         .trainer = t->index,
         .trainers = t->n_workers,

@@ -20,6 +20,7 @@
 
 #include <cmocka.h>
 
+#include "common/buf.h"
 #include "common/loop.h"
 #include "common/mem.h"
 #include "common/ports_testing.h"
@@ -133,6 +134,43 @@ static void a_server_can_be_stopped_even_before_it_runs(void **state) {
     rt_server_end(job);
     assert_int_equal(CO_CANCELED, rt_server_run(job, NULL, &err));
     says(&err, CO_CANCELED, "the server was ended");
+    rt_done(job);
+}
+
+/* A job of many servers: the first lines of its log do not name them all, and each takes two
+ * descriptors, where a process has 1024 unless it asks for more. */
+static void a_worker_waits_for_many_servers(void **state) {
+    enum { MANY = 70 };
+    unsigned port = co_test_ports(MANY);
+    CO_AUTOBUF struct co_buf list = CO_BUF(4096), said = CO_BUF(65536);
+    for (unsigned i = 0; i < MANY; i++) {
+        (void)!co_buf_addf(&list, NULL, "%s127.0.0.1:%u", i > 0 ? "," : "", port + i);
+    }
+    (void)setenv("TRAINING_ROLE", "TRAINER", 1);
+    (void)setenv("PADDLE_PSERVERS_IP_PORT_LIST", list.data, 1);
+    (void)setenv("PADDLE_TRAINERS_NUM", "1", 1);
+    (void)setenv("PADDLE_TRAINER_ID", "0", 1);
+    struct rlimit files;
+    assert_int_equal(0, getrlimit(RLIMIT_NOFILE, &files));
+    files.rlim_cur = 256;
+    assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &files));
+    struct rt_job *job = job_of_environment();
+    struct rt_client *c = NULL;
+    struct co_err err = {0};
+    const struct rt_client_options o = {.start_timeout_ms = 1};
+    CO_AUTOFREE char *path = co_xasprintf("%s/log", (char *)*state);
+    int log = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600), terminal = dup(2);
+    assert_true(log >= 0 && terminal >= 0 && dup2(log, 2) == 2);
+    int rc = rt_client_open(job, &o, specs, 2, &c, &err);
+    assert_int_equal(2, dup2(terminal, 2));
+    (void)close(terminal);
+    (void)close(log);
+    assert_int_equal(CO_TIMEOUT, rc);
+    assert_int_equal(0, getrlimit(RLIMIT_NOFILE, &files));
+    assert_int_equal(files.rlim_max, files.rlim_cur);
+    assert_int_equal(0, co_file_read(path, 65536, &said, NULL));
+    CO_AUTOFREE char *last = co_xasprintf("'127.0.0.1:%u', and 6 more]\n", port + 63);
+    assert_non_null(strstr(said.data, last));
     rt_done(job);
 }
 
@@ -443,6 +481,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         ONE(alone_is_worker_0_of_1),
         ONE(a_server_is_no_worker),
+        ONE(a_worker_waits_for_many_servers),
         ONE(a_server_can_be_stopped_even_before_it_runs),
         ONE(the_caller_sees_when_a_server_accepts),
         ONE(a_forked_child_ends_a_server_of_its_own),

@@ -27,6 +27,7 @@ enum {
     PROVE_MS = 5000,
     PROVE_AGAIN_MS = 2000, /* shorter, since closing a client waits for this attempt */
     PRINT_MS = 3000,       /* between two prints of Paddle's "server not ready" lines */
+    PRINT_NAMES = 64,      /* of a job of 2,000 servers all names are 40 KB */
     HELLO_MS = 10000,
 };
 
@@ -57,8 +58,11 @@ static uint32_t count_missing(struct rt_client *c) {
 static void list_missing(struct rt_client *c, struct co_buf *text) {
     CO_AUTOFREE uint32_t *which = co_xcalloc(c->n_servers, sizeof(*which));
     uint32_t n = psc_links_in(c, PSC_LINKS_MISSING, which);
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n && i < PRINT_NAMES; i++) {
         (void)!co_buf_addf(text, NULL, "%s'%s'", i > 0 ? ", " : "", psc_link_endpoint(c, which[i]));
+    }
+    if (n > PRINT_NAMES) {
+        (void)!co_buf_addf(text, NULL, ", and %u more", n - PRINT_NAMES);
     }
 }
 
@@ -245,12 +249,12 @@ static int join_until(struct rt_client *c, int64_t until_ms, struct co_err *err)
             return 0;
         }
         int64_t now = co_now_ms();
-        if (now >= until_ms) {
-            return give_up(c, err);
-        }
         if (now - printed >= PRINT_MS && count_missing(c) > 0) {
             printed = now;
             print_missing(c);
+        }
+        if (now >= until_ms) {
+            return give_up(c, err);
         }
         if (now - begun >= warn && count_missing(c) > 0) {
             warn_missing(c, now - begun);
