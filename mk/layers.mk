@@ -33,7 +33,7 @@ $(foreach u,$(COPIES),$(eval cflags_$(u) := -O3))
 PROGRAMS := paddle-operator paddlerun paddle-check paddle-pserver crdgen \
     logistic logistic-data wide_and_deep deepfm ctr_dnn word2vec recommendation resnet50 \
     bench-load bench-observer meet bench-coll bench-dp bench-resnet tune-coll bench-gpu bench-table bench-cold \
-    bench-checkpoint bench-ps bench-trainers bench-alone bench-return
+    bench-checkpoint bench-ps bench-trainers bench-many bench-alone bench-return
 main_paddle-operator             := operator/cmd/main.c
 main_paddlerun                   := runtime/launch/cmd/main.c
 main_paddle-check                := runtime/selfcheck/main.c
@@ -54,6 +54,7 @@ main_bench-coll                  := bench/bench_coll.c
 main_bench-dp                    := bench/bench_dp.c
 main_bench-ps                    := bench/bench_ps.c
 main_bench-trainers              := bench/bench_trainers.c
+main_bench-many                  := bench/bench_many.c
 main_bench-alone                 := bench/bench_alone.c
 main_bench-return                := bench/bench_return.c
 main_bench-resnet                := bench/bench_resnet.c
