@@ -191,7 +191,8 @@ const struct co_contract_row co_contract[CO_VAR_COUNT] = {
         .doc = "Endpoint of etcd for elastic training. Without it pods that have names "
                "(spec.intranet Service or DNS) meet at worker 0; others in the Service "
                "paddle-elastic-etcd of their namespace, if it was there before them: Kubernetes "
-               "sets PADDLE_ELASTIC_ETCD_SERVICE_HOST and _PORT."},
+               "sets PADDLE_ELASTIC_ETCD_SERVICE_HOST and _PORT. With the number of nodes and the "
+               "job's name it goes before lists of addresses in the environment."},
     [CO_VAR_GLOO_FS_PATH] = {"PADDLE_GLOO_FS_PATH", CO_VIA_USER, CO_WHEN_NEVER, CO_TYPE_TEXT,
         CO_GEN_LAUNCH, .doc = "Directory where gloo meets through files."},
     [CO_VAR_SYS_JOB_ID] = {"SYS_JOB_ID", CO_VIA_USER, CO_WHEN_NEVER, CO_TYPE_TEXT, CO_GEN_HAND,

@@ -1,5 +1,6 @@
 """An elastic job without `requests` and `limits` is scaled in and out: by the number that paddle-operator gives its pods."""
 import json
+import pathlib
 import re
 import subprocess
 
@@ -48,3 +49,30 @@ def test_nodes_join_and_leave(nodes, etcd, tmp_path, who):
     others = comes(2), comes(3)                          # and out
     nodes.finish(nodes=[first, *others])
     assert all("step of 3: 3" in n.log("workerlog.0") for n in (first, *others)), nodes.story()
+
+
+def test_elastic_goes_before_paddleclouds_lists(nodes, etcd):
+    """As in Paddle 2.2 to 2.6: a node waits for the other one, and when that is replaced by one at another address, has the new list."""
+    def comes(i, other):
+        cloud = f"127.0.0.1,127.0.0.{other + 1}"
+        env = {"PADDLE_ELASTIC_SERVER": etcd.removeprefix("etcd://"), "PADDLE_ELASTIC_NP": "2", "PADDLE_ELASTIC_JOB_ID": "cloud",
+               "DISTRIBUTED_TRAINER_ENDPOINTS": cloud.replace(",", ":6170,") + ":6170", "PADDLE_TRAINERS": cloud, "TRAINER_PORTS_NUM": "1",
+               "PADDLE_TRAINERS_NUM": "2", "PADDLE_PORT": "6170", "PADDLE_TRAINER_ID": str(min(i, 1))}
+        return nodes.ours(VERSION, PROGRAMS / "endpoints.py", ip=f"127.0.0.{i + 1}", env=env)
+
+    def trains(*numbers):
+        hosts = ["127.0.0.%d" % (i + 1) for i in numbers]
+        for node in nodes.list[0], nodes.list[-1]:
+            nodes.wait(lambda: re.findall("^endpoints of (.*)$", node.log("workerlog.0"), re.M)[-1:] == [f"{hosts}"], f"a list of {hosts}")
+
+    first = comes(0, 1)
+    nodes.wait(lambda: "Waiting peer start" in first.said(), "it waits")
+    second = comes(1, 1)
+    trains(0, 1)
+    second.p.terminate()
+    second.p.wait(60)
+    second.p.returncode = 0                              # of one that was asked to stop
+    third = comes(2, 2)
+    trains(0, 2)
+    pathlib.Path("over").touch()
+    nodes.finish(nodes=[first, third])

@@ -79,6 +79,20 @@ static bool is_elastic_pod(const struct options *o, const struct env *e) {
            !options_option_given(o, OPTIONS_OPT_NNODES) && !options_option_given(o, OPTIONS_OPT_NP);
 }
 
+/* Whether the three are there that make a job elastic for Paddle from 2.2 on, also when the number
+ * of nodes is fixed: one that is lost is replaced by one at another address. */
+static bool is_elastic_by_etcd(const struct options *o, const struct env *e) {
+    const bool np = options_option_given(o, OPTIONS_OPT_NP) || *env_get(e, CO_VAR_ELASTIC_NP);
+    const bool id =
+        options_option_given(o, OPTIONS_OPT_JOB_ID) || *env_get(e, CO_VAR_ELASTIC_JOB_ID);
+    return options_option_has(o, OPTIONS_OPT_ELASTIC_SERVER) && np && id;
+}
+
+/* Nodes come and go, so that a list of addresses in the environment would soon be wrong. */
+static bool is_elastic(const struct job *j, const struct env *e) {
+    return j->elastic || is_elastic_pod(j->options, e) || is_elastic_by_etcd(j->options, e);
+}
+
 /* The job's ID keeps jobs apart that share an etcd. */
 static const char *job_id(const struct options *o, const struct env *e) {
     const char *elastic = env_get(e, CO_VAR_ELASTIC_JOB_ID);
@@ -330,8 +344,7 @@ static int plan_collective(struct job *j, const struct env *e, struct co_err *er
         endpoints = e->get(e->arg, other);
     }
     const bool cloud = is_cloud(j, e);
-    /* In an elastic job nodes come and go, so a list in the environment would soon be wrong. */
-    if (*endpoints && !j->elastic) {
+    if (*endpoints && !is_elastic(j, e)) {
         CO_TRY(job_discovery_endpoints(j, name, endpoints, err));
     } else if (!j->master && cloud) {
         CO_TRY(plan_cloud(j, e, err));
@@ -416,8 +429,11 @@ static void set_elastic(struct job *j, const struct env *e) {
     j->level = (int)o->number[OPTIONS_OPT_ELASTIC_LEVEL];
     const int64_t seconds = o->number[OPTIONS_OPT_ELASTIC_TIMEOUT];
     j->elastic_ms = seconds ? seconds * 1000 : 1; /* 0 would be the rendezvous' own choice */
+    if ((is_elastic_pod(o, e) || is_elastic_by_etcd(o, e)) &&
+        !options_option_given(o, OPTIONS_OPT_ELASTIC_LEVEL)) {
+        j->level = 1;
+    }
     if (is_elastic_pod(o, e)) {
-        j->level = options_option_given(o, OPTIONS_OPT_ELASTIC_LEVEL) ? j->level : 1;
         j->elastic_ms = j->elastic_ms < POD_ELASTIC_MS ? j->elastic_ms : POD_ELASTIC_MS;
     }
 }

@@ -295,7 +295,7 @@ static void pods_of_an_elastic_job_meet_at_worker_0(void **state) {
     (void)state;
 #define ELASTIC_POD "PADDLE_ELASTIC_JOB_ID=ns-j", "PADDLE_ELASTIC_TIMEOUT=60", "PADDLE_TRAINER_ID=2"
     static const struct {
-        const char *words[3], *env[8], *master;
+        const char *words[4], *env[9], *master;
         int min, max, level;
         int64_t elastic_ms;
     } rows[] = {
@@ -330,6 +330,18 @@ static void pods_of_an_elastic_job_meet_at_worker_0(void **state) {
             0, 5000},
         {{"--elastic_server=e:2379"}, {ELASTIC_POD, "PADDLE_ELASTIC_NP=1:4"}, "etcd://e:2379", 1, 4,
             1, 5000},
+        /* lists of PaddleCloud are older than what the etcd has, also with a fixed number of nodes
+         */
+        {{0},
+            {ELASTIC_POD, "PADDLE_ELASTIC_NP=2", "PADDLE_ELASTIC_SERVER=e:1",
+                "DISTRIBUTED_TRAINER_ENDPOINTS=10.0.0.1:1,10.0.0.2:1",
+                "PADDLE_TRAINERS=10.0.0.1,10.0.0.2", "TRAINER_PORTS_NUM=2"},
+            "etcd://e:1", 2, 2, 1, 5000},
+        {{"--elastic_server=e:1", "--np=2", "--job_id=j"},
+            {"PADDLE_TRAINER_ENDPOINTS=10.0.0.1:1,10.0.0.2:1", "PADDLE_TRAINER_ID=2"}, "etcd://e:1",
+            2, 2, 1, 30000},
+        {{"--elastic_server=e:1", "--np=2", "--elastic_level=-1"}, {ELASTIC_POD}, "etcd://e:1", 2,
+            2, -1, 60000},
         /* as Paddle's documents and a browser write it */
         {{"--nnodes=2:3", "--master=http://a:1"}, {ELASTIC_POD}, "a:1", 2, 3, -1, 60000},
         {{"--nnodes=2:3", "--master=http://a:1/"}, {ELASTIC_POD}, "a:1", 2, 3, -1, 60000},
