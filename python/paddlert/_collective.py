@@ -6,7 +6,10 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from ._lib import UnsupportedError
+from .arrays import Array
 from .group import Group
 
 # Keys of a strategy that this runtime knows, and what they are when nobody says.
@@ -78,15 +81,60 @@ def model_of(model: Any, group: Group, strategy: Any) -> Any:
     raise UnsupportedError(f"model is a {type(model).__name__}, expected a paddle.nn.Layer or a torch.nn.Module")
 
 
-def optimizer_of(optimizer: Any) -> Any:
-    """The optimizer as it is: backward has left averages in .grad.  There is no such place in a static program."""
-    paddle = sys.modules.get("paddle")
-    if paddle and not paddle.in_dynamic_mode():
-        raise UnsupportedError("paddle.enable_static() was called, expected a dynamic graph: only Paddle's own fleet puts communication into static "
-                               "programs. Leave out enable_static(), or import paddle.distributed.fleet, which paddlerun launch starts as it is")
-    if not callable(getattr(optimizer, "step", None)):
+class StaticOptimizer:
+    """An optimizer of a static program.  minimize() puts two calls of Python in: one behind backward, which averages the gradients of all
+    workers, and one at the end of the startup program, which gives everybody worker 0's parameters.  All else is the optimizer's."""
+
+    def __init__(self, paddle: Any, optimizer: Any, group: Group) -> None:
+        self._paddle, self._optimizer, self._group = paddle, optimizer, group
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._optimizer, name)
+
+    def minimize(self, loss: Any, startup_program: Any = None, parameters: Any = None, no_grad_set: Any = None) -> Any:
+        """As the optimizer's."""
+        static = self._paddle.static
+        startup = startup_program or static.default_startup_program()
+        with static.program_guard(loss.block.program, startup):
+            found = self._optimizer.backward(loss, startup, parameters, no_grad_set)
+            made = [(p, g) for p, g in found if g is not None]
+            for parameter, gradient in made:
+                if "FP32" not in str(gradient.dtype) and "float32" not in str(gradient.dtype) or "SELECTED_ROWS" in str(gradient.type):
+                    raise UnsupportedError(f'the gradient of "{parameter.name}" is {gradient.type} of {gradient.dtype}, expected a dense one '
+                                           "of float32")
+            averages = [loss.block.create_var(name=f"{g.name}@AVERAGE", dtype=g.dtype, shape=g.shape) for _, g in made]
+            static.py_func(lambda *values: self._average(*values), [g for _, g in made], averages)
+            operators = self._optimizer.apply_gradients([(p, average) for (p, _), average in zip(made, averages)])
+        with static.program_guard(startup):
+            start = startup.global_block().all_parameters()
+            static.py_func(lambda *values: self._from_first(*values), start, start)         # it takes a method's self for an argument
+        return operators, found
+
+    def _average(self, *gradients: Any) -> list[Array]:
+        """All at once."""
+        arrays = [np.array(gradient) for gradient in gradients]
+        flat: Array = np.concatenate([array.ravel() for array in arrays])
+        self._group.all_reduce(flat, "avg", out=flat)
+        ends = np.cumsum([array.size for array in arrays])
+        return [flat[end - array.size:end].reshape(array.shape) for array, end in zip(arrays, ends)]
+
+    def _from_first(self, *parameters: Any) -> list[Array]:
+        return [self._group.broadcast(np.array(parameter)) for parameter in parameters]
+
+
+def optimizer_of(optimizer: Any, group: Group, strategy: Any) -> Any:
+    """With a dynamic graph: the optimizer as it is, as backward has left averages in .grad."""
+    if not callable(getattr(optimizer, "minimize", getattr(optimizer, "step", None))):
         raise UnsupportedError(f"optimizer is a {type(optimizer).__name__}, expected one of paddle.optimizer or torch.optim")
-    return optimizer
+    paddle = sys.modules.get("paddle")
+    if not paddle or paddle.in_dynamic_mode():
+        return optimizer
+    if getattr(paddle.framework, "in_pir_mode", bool)():
+        raise UnsupportedError("this static program is one of Paddle 3 (PIR), which no call of Python can be put into, expected "
+                               "FLAGS_enable_pir_api=0 in the environment, or a dynamic graph: no paddle.enable_static()")
+    if strategy is not None and strategy.fp16_allreduce:
+        raise UnsupportedError("strategy.fp16_allreduce is True, expected False in a static program, or a dynamic graph")
+    return StaticOptimizer(paddle, optimizer, group)
 
 
 class Util:

@@ -19,7 +19,7 @@
             fleet.save_persistables(None, "model")
         fleet.stop_worker()
 
-What is not the same: there are no static programs, so that no minimize puts tables into one; a table's rule is the text of
+What is not the same: there are no static programs with servers, so that no minimize puts tables into one; a table's rule is the text of
 docs/rules.md, and its updates are the servers'.
 
 Without servers, each worker has the whole model, and backward averages the gradients of all:
@@ -355,15 +355,15 @@ def run_server(**options: Unpack[ServerOptions]) -> None:
 
 
 def distributed_optimizer(optimizer: Any, strategy: DistributedStrategy | None = None) -> Any:
-    """What it was given comes back.  With servers: the DistributedModel of a model, as the servers apply the rule.  Collective: an
-    optimizer of the framework.  strategy: in place of init's; where a model has been made of that one, it is too late."""
+    """With servers: the DistributedModel of a model, as the servers apply the rule, which comes back.  Collective: an optimizer of the
+    framework, which comes back; of a static program: one whose minimize() averages the gradients, too.  strategy: in place of init's; where a model has been made of that one, it is too late."""
     if strategy is not None:
         instance("strategy", strategy, DistributedStrategy)
         if _State.model is not None:
             raise InvalidError("fleet.distributed_model(net) was called before, expected the strategy in fleet.init(...), or this call first")
         _State.strategy = strategy
     if _State.group is not None:
-        return optimizer_of(optimizer)
+        return optimizer_of(optimizer, _State.group, _State.strategy)
     if not isinstance(optimizer, Synchroniser):
         raise UnsupportedError(f"optimizer is a {type(optimizer).__name__}, expected paddlert.torch.DistributedModel(net, rule) or "
                           "paddlert.paddle.DistributedModel(net, rule): the servers apply the rule")
