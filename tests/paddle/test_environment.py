@@ -68,6 +68,22 @@ def test_children_have_the_same_environment(nodes, monkeypatch, mode):
             assert not differ, f"{child}: {differ}"
 
 
+@pytest.mark.parametrize("mode", ["tuner_and_run", "tuner_only", "run_only"])
+def test_a_tuner_runs_as_under_paddles_launcher(nodes, monkeypatch, tmp_path, mode):
+    """Paddle's test_run.py, collective 4: the same files, and in the tuner all that Paddle's has."""
+    (tmp_path / "auto.json").write_text(f'{{"tuner_run_mode": "{mode}"}}')
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    words = "--auto_parallel_config", "auto.json", "--nproc_per_node", "2", PROGRAMS / "env.py"
+    both = [start("3.3.1", *words, ip="127.0.0.1") for start in (nodes.ours, nodes.paddles)]
+    nodes.finish()
+    ours, paddles = [{f.name: {k: normal(k, v, n.log_dir.name) for k, v in re.findall(r"^(\w+)=(.*)$", f.read_text(), re.M)}
+                      for f in n.log_dir.iterdir() if f.name.startswith(("tuner", "worker"))} for n in both]
+    assert sorted(ours) == sorted(paddles) == ["tuner.log"] * (mode != "run_only") + ["workerlog.0", "workerlog.1"] * (mode != "tuner_only")
+    for child, want in paddles.items():
+        differ = {k: f"Paddle's {v}, ours {ours[child].get(k)}" for k, v in want.items() if ours[child].get(k) != v and k not in ONLY_ONE}
+        assert not differ, f"{child}: {differ}"
+
+
 # Wheel, options, environment: what decides the ports.
 CLOUD = {"PADDLE_TRAINERS_NUM": "2", "PADDLE_TRAINERS": "127.0.0.2,127.0.0.3", "PADDLE_TRAINER_ID": "1", "PADDLE_PORT": "35789",
          "TRAINER_PORTS_NUM": "2", "POD_IP": "127.0.0.3"}

@@ -324,6 +324,7 @@ void job_tuner_plan(const struct job *j, uint16_t port, struct job_plan *ret) {
     add_command(j, &p.command);
     job_plan_variables(j, &p, NULL, &p.process[0]);
     job_env_set(&p.process[0].set, co_contract[CO_VAR_GLOBAL_SIZE].name, size);
+    job_env_set(&p.process[0].set, co_contract[CO_VAR_SELECTED_GPUS].name, "0");
     *ret = p;
 }
 
