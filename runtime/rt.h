@@ -90,6 +90,25 @@ const char *rt_job_encrypt(const struct rt_job *job);
  * call.  Write errors are logged on stderr. */
 void rt_report(const struct rt_job *job, uint64_t step, const char *name, double value);
 
+/* For a program whose language handles signals itself, as Python does.  `check` is called in this
+ * thread about every 50 ms while a call of this thread waits for others: at the first
+ * such moment, not before; never with a lock of the library held, so it may make calls.  If it
+ * returns true, the call ends with CO_CANCELED; so do later ones that wait, without a question,
+ * until rt_interrupt is called again.  NULL: calls of this thread wait to their end (the default).
+ * Each thread has its own; a forked child's is that of the thread that forked.
+ *
+ * After CO_CANCELED nothing of the caller's memory is in use, but as said here, and
+ *
+ *     pulls, rt_barrier, rt_flush, rt_save, rt_stat: the client works, the call may be repeated
+ *     rt_step in sync mode: the client works, and its next rt_step waits for the same step; until
+ *         then the w of its exchanges is in use
+ *     a push or exchange that waited for room: the client works, nothing was pushed
+ *     other calls of a client: how far they came is unknown, so that it can only be closed
+ *     calls of a group, rt_work_wait: the group is given up, as by rt_group_abort
+ *     rt_client_open, rt_group_open: nothing is open
+ *     rt_server_run: the server has ended, as by rt_server_end */
+void rt_interrupt(bool (*check)(void));
+
 /* ---- server ------------------------------------------------------------------------------- */
 
 /* How a server treats NaN and infinite values in gradients and in what rt_init_dense and rt_load

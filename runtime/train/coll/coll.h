@@ -104,6 +104,7 @@ struct coll_patience {
     int64_t warn_ms; /* the same until the next warning */
     uint32_t left;   /* the rank that is known to have closed its group */
     int64_t left_ms; /* when that was noticed, and nothing has moved since; 0: no such rank */
+    int64_t ask_ms;  /* when the program is asked whether it ends the call; 0: see interrupt.h */
 };
 
 /* What a rank sends the others about a failure. */
@@ -249,9 +250,12 @@ CO_MUST_CHECK int coll_join(struct rt_group *g, uint32_t to, enum coll_purpose p
 /* Sends or receives exactly n bytes.  CO_PEERLOST: the connection has ended, or the group has
  * failed; CO_INVALID: the bytes were changed in transit; CO_TIMEOUT: the deadline has passed. */
 CO_MUST_CHECK int coll_move_all(
-    const struct rt_group *g, struct net_stream *s, void *data, size_t n, bool out, int64_t end_ms);
-/* Waits until fd is ready (-1: for no descriptor), the group has failed, or end_ms has come. */
-void coll_wait_fd(const struct rt_group *g, int fd, short events, int64_t end_ms);
+    struct rt_group *g, struct net_stream *s, void *data, size_t n, bool out, int64_t end_ms);
+/* Waits until fd is ready (-1: for no descriptor), the group has failed, or end_ms has come.  The
+ * group fails if the program ends the wait. */
+void coll_wait_fd(struct rt_group *g, int fd, short events, int64_t end_ms);
+/* The program has ended a wait of a group that forms: it fails.  CO_CANCELED. */
+int coll_form_end(struct rt_group *g);
 
 /* monitor.c */
 CO_MUST_CHECK int coll_monitor_start(struct rt_group *g, struct co_err *err);

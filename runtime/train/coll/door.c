@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/buf.h"
+#include "common/interrupt.h"
 #include "common/log.h"
 #include "common/word_list.h"
 #include "runtime/net/acceptor.h"
@@ -215,6 +216,20 @@ static void print_not_ready(const struct coll_accept *a) {
     }
 }
 
+/* As net_acceptor_run.  The group has failed if the program ends the wait. */
+static int accept_until(struct coll_hall *h, int64_t end_ms) {
+    struct rt_group *g = h->a->g;
+    int64_t ask_ms = co_interrupt_next();
+    int rc;
+    do {
+        rc = net_acceptor_run(h->acceptor, g->alarm, end_ms < ask_ms ? end_ms : ask_ms);
+        if (rc == CO_TIMEOUT && co_interrupted(&ask_ms)) {
+            return coll_form_end(g);
+        }
+    } while (rc == CO_TIMEOUT && co_now_ms() < end_ms);
+    return rc;
+}
+
 /* Until nobody is missing; logs a long wait. */
 static int accept_all(struct coll_hall *h, int64_t deadline_ms, struct co_err *err) {
     const struct coll_accept *a = h->a;
@@ -222,7 +237,7 @@ static int accept_all(struct coll_hall *h, int64_t deadline_ms, struct co_err *e
     int64_t begun = co_now_ms();
     for (int64_t wait = NOT_READY_MS;; wait = wait < COLL_WARN_MS ? COLL_WARN_MS : 2 * wait) {
         bool last = deadline_ms - begun <= wait;
-        int rc = net_acceptor_run(h->acceptor, a->g->alarm, last ? deadline_ms : begun + wait);
+        int rc = accept_until(h, last ? deadline_ms : begun + wait);
         if (rc != CO_TIMEOUT) {
             return coll_group_why(a->g, err);
         }

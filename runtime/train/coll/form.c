@@ -173,8 +173,7 @@ static int send_fd(int to, int fd) {
     return sendmsg(to, &m, MSG_NOSIGNAL) == 1 ? 0 : CO_PEERLOST;
 }
 
-static int recv_fd(
-    const struct rt_group *g, int from, int64_t deadline, int *ret, struct co_err *err) {
+static int recv_fd(struct rt_group *g, int from, int64_t deadline, int *ret, struct co_err *err) {
     char byte;
     struct iovec v = {.iov_base = &byte, .iov_len = 1};
     union {

@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/interrupt.h"
 #include "common/log.h"
 #include "runtime/net/dial.h"
 #include "runtime/net/net.h"
@@ -35,13 +36,24 @@ static struct coll_hello hello_of(
     return h;
 }
 
-void coll_wait_fd(const struct rt_group *g, int fd, short events, int64_t end_ms) {
-    struct pollfd f[2] = {{.fd = fd, .events = events}, {.fd = g->alarm, .events = POLLIN}};
-    (void)poll(f, 2, co_poll_ms(end_ms - co_now_ms()));
+int coll_form_end(struct rt_group *g) {
+    return coll_group_fail(g, CO_CANCELED, g->rank, false, "the program has ended the wait");
 }
 
-int coll_move_all(const struct rt_group *g, struct net_stream *s, void *data, size_t n, bool out,
-    int64_t end_ms) {
+void coll_wait_fd(struct rt_group *g, int fd, short events, int64_t end_ms) {
+    struct pollfd f[2] = {{.fd = fd, .events = events}, {.fd = g->alarm, .events = POLLIN}};
+    int64_t ask_ms = co_interrupt_next();
+    while (poll(f, 2, co_poll_ms((end_ms < ask_ms ? end_ms : ask_ms) - co_now_ms())) == 0 &&
+           co_now_ms() < end_ms) {
+        if (co_interrupted(&ask_ms)) {
+            (void)coll_form_end(g);
+            return;
+        }
+    }
+}
+
+int coll_move_all(
+    struct rt_group *g, struct net_stream *s, void *data, size_t n, bool out, int64_t end_ms) {
     struct iovec v = {data, n};
     while (v.iov_len > 0) {
         size_t moved = 0;
@@ -61,7 +73,7 @@ int coll_move_all(const struct rt_group *g, struct net_stream *s, void *data, si
 }
 
 static int connect_wait(
-    const struct rt_group *g, int fd, const struct sockaddr *a, socklen_t len, int64_t end_ms) {
+    struct rt_group *g, int fd, const struct sockaddr *a, socklen_t len, int64_t end_ms) {
     /* no wait: the descriptor is non-blocking */
     if (connect(fd, a, len) == 0) {
         return 0;
@@ -99,7 +111,7 @@ static int connect_tcp(struct rt_group *g, uint32_t to, bool by_name, int64_t en
     return e == 0 ? 0 : co_err_connect(err, e, "connect");
 }
 
-static int connect_unix(const struct rt_group *g, const struct sockaddr_un *a, size_t bytes,
+static int connect_unix(struct rt_group *g, const struct sockaddr_un *a, size_t bytes,
     int64_t end_ms, int *ret_fd, struct co_err *err) {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     int e =

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/thread.h"
+#include "common/interrupt.h"
 #include "runtime/train/coll/monitor.h"
 
 static bool says_the_same(const struct coll_peer *p, const struct coll_ballot *b) {
@@ -64,11 +64,6 @@ static bool agreed(const struct rt_group *g, const struct coll_ballot *b) {
     return all;
 }
 
-/* Waits for news from the monitor until end_ms.  True: the time is over. */
-static bool wait_change(struct rt_group *g, int64_t end_ms) {
-    return !co_cond_wait_until(&g->changed, &g->m, end_ms);
-}
-
 static int vote_locked(struct rt_group *g, struct coll_ballot *b) {
     if (g->failed_rank == g->rank && g->why.code == CO_PEERLOST) {
         coll_vote_set(b->dead, g->rank, true);
@@ -78,8 +73,13 @@ static int vote_locked(struct rt_group *g, struct coll_ballot *b) {
         (void)learn(g, b, false);
         notify(g, b);
     }
+    int64_t ask_ms = co_interrupt_next();
     while (g->agreed_round < b->round && !coll_vote_has(b->dead, g->rank) && !agreed(g, b)) {
-        bool late = wait_change(g, b->call_end_ms < b->end_ms ? b->call_end_ms : b->end_ms);
+        int64_t end_ms = b->call_end_ms < b->end_ms ? b->call_end_ms : b->end_ms;
+        if (co_interrupt_wait(&g->changed, &g->m, end_ms, &ask_ms)) {
+            return CO_CANCELED;
+        }
+        bool late = co_now_ms() >= end_ms;
         if (co_now_ms() >= b->end_ms) {
             return CO_TIMEOUT;
         }
@@ -107,6 +107,9 @@ int coll_vote(struct rt_group *g, struct coll_ballot *b, struct co_err *err) {
     pthread_mutex_unlock(&g->m);
     if (rc == CO_PEERLOST) {
         return co_err_set(err, rc, "the others have given this rank, %u, up", g->rank);
+    }
+    if (rc == CO_CANCELED) {
+        return co_interrupt_error("shrink", err);
     }
     return rc < 0 ? co_err_set(err, rc, "the remaining ranks have not agreed which ranks are dead")
                   : 0;

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
+#include "common/interrupt.h"
+#include "common/thread.h"
 #include "runtime/train/coll/gpu.h"
 #include "runtime/train/coll/message.h"
 
@@ -260,7 +262,7 @@ static int queue_start(struct rt_group *g, struct co_err *err) {
     }
     struct coll_queue *q = co_xcalloc(1, sizeof(*q));
     pthread_mutex_init(&q->m, NULL);
-    pthread_cond_init(&q->changed, NULL);
+    co_cond_init(&q->changed);
     q->end = &q->first;
     q->more = more;
     q->taken = co_xcalloc(2 * (size_t)g->size, sizeof(*q->taken));
@@ -353,10 +355,15 @@ int rt_work_wait(struct rt_work *work_own, struct co_err *err) {
         return co_fork_refuse("the started call", err);
     }
     if (!rt_work_test(work_own)) {
+        int64_t ask_ms = co_interrupt_next();
         pthread_mutex_lock(&q->m);
         while (!atomic_load(&work_own->done)) {
             /* no deadline: the calls in the queue have the group's time limit */
-            pthread_cond_wait(&q->changed, &q->m);
+            if (co_interrupt_wait(&q->changed, &q->m, INT64_MAX, &ask_ms)) {
+                pthread_mutex_unlock(&q->m);
+                rt_group_abort(work_own->g, "the program has ended the wait");
+                pthread_mutex_lock(&q->m);
+            }
         }
         pthread_mutex_unlock(&q->m);
     }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/interrupt.h"
 #include "common/word_list.h"
 #include "runtime/net/net.h"
 #include "runtime/train/ps/client/link_internal.h"
@@ -85,16 +86,30 @@ bool psc_call_is_over(struct rt_call *call) {
     return is;
 }
 
-bool psc_client_await(
-    struct rt_client *c, bool (*pending)(struct rt_client *c, const void *arg), const void *arg) {
-    bool in_time = true;
-    psc_lock(c);
-    int64_t begin = psc_client_time(c);
-    while (pending(c, arg) && !c->links->failed.code && in_time) {
-        in_time = wait_moved(c, begin, &c->links->moved_ms, c->options.call_timeout_ms, INT64_MAX);
+/* Whether the program ends the wait.  The lock is released while it is asked. */
+static bool is_ended(struct rt_client *c, int64_t *ask_ms) {
+    if (co_now_ms() < *ask_ms) {
+        return false;
     }
     psc_unlock(c);
-    return in_time;
+    bool ended = co_interrupted(ask_ms);
+    psc_lock(c);
+    return ended;
+}
+
+int psc_client_await(
+    struct rt_client *c, bool (*pending)(struct rt_client *c, const void *arg), const void *arg) {
+    int rc = 0;
+    int64_t ask_ms = co_interrupt_next();
+    psc_lock(c);
+    int64_t begin = psc_client_time(c);
+    while (pending(c, arg) && !c->links->failed.code && rc == 0) {
+        bool in_time =
+            wait_moved(c, begin, &c->links->moved_ms, c->options.call_timeout_ms, ask_ms);
+        rc = !in_time ? CO_TIMEOUT : is_ended(c, &ask_ms) ? CO_CANCELED : 0;
+    }
+    psc_unlock(c);
+    return rc;
 }
 
 void psc_client_wake(struct rt_client *c) {
@@ -227,21 +242,32 @@ static bool start_detached(struct rt_call *call, bool *ret_sent) {
     return queued;
 }
 
+/* The program has ended the wait for a call that may have changed something, or not. */
+static void fail_ended(struct rt_client *c, const char *what) {
+    struct co_err err = {0};
+    co_err_set(&err, CO_CANCELED,
+        "%s: the program has ended the wait, as by Ctrl-C; how much of it was done is unknown, so "
+        "the client can only be closed",
+        what);
+    psc_calls_fail(c, &err);
+}
+
 /* Waits until all frames of a detached call are made.  If no part of the client ends for
- * call_timeout_ms, the client fails. */
+ * call_timeout_ms, or the program ends the wait, the client fails: a part of the push is sent. */
 static int await_sent(struct rt_client *c, const bool *sent, struct co_err *err) {
-    int64_t say_ms = 0;
+    int64_t say_ms = 0, ask_ms = co_interrupt_next();
     psc_lock(c);
     int64_t begin = psc_client_time(c);
     while (!*sent) {
         if (c->links->failed.code) { /* only frames that a thread is making are left */
             psc_client_await_threads(c, "push", &say_ms);
-        } else if (!wait_moved(
-                       c, begin, &c->links->moved_ms, c->options.call_timeout_ms, INT64_MAX)) {
+        } else if (!wait_moved(c, begin, &c->links->moved_ms, c->options.call_timeout_ms, ask_ms)) {
             struct co_err late = {0};
             co_err_set(&late, CO_TIMEOUT, "no push was answered for %lld ms",
                 (long long)c->options.call_timeout_ms);
             psc_calls_fail(c, &late);
+        } else if (!*sent && is_ended(c, &ask_ms)) {
+            fail_ended(c, "push");
         }
     }
     int rc = take_error(&c->links->failed, err);
@@ -377,15 +403,16 @@ static bool ask_late(struct rt_client *c, const struct rt_call *call, struct co_
     return named && call->left > 0;
 }
 
-/* Waits for a change of the call, and logs now and then who is late for it.  False: it has timed
- * out, by `since`. */
+/* Waits for a change of the call, or until ask_ms, and logs now and then who is late for it. False:
+ * it has timed out, by `since`. */
 static bool wait_call(struct rt_client *c, const struct rt_call *call, int64_t since,
-    int64_t timeout_ms, int64_t *say_ms) {
+    int64_t timeout_ms, int64_t *say_ms, int64_t ask_ms) {
     if (call->greets) {
-        return psc_client_wait(c, since + timeout_ms);
+        int64_t end = since + timeout_ms;
+        return psc_client_wait(c, end < ask_ms ? end : ask_ms) || co_now_ms() < end;
     }
-    bool in_time =
-        wait_moved(c, since, &call->moved_ms, timeout_ms, call->late ? *say_ms : INT64_MAX);
+    int64_t until = call->late && *say_ms < ask_ms ? *say_ms : ask_ms;
+    bool in_time = wait_moved(c, since, &call->moved_ms, timeout_ms, until);
     struct co_err who;
     if (in_time && call->left > 0 && call->late && co_now_ms() >= *say_ms) {
         if (ask_late(c, call, &who)) {
@@ -396,16 +423,27 @@ static bool wait_call(struct rt_client *c, const struct rt_call *call, int64_t s
     return in_time;
 }
 
-int psc_call_wait(struct rt_call *call_own, int64_t timeout_ms, struct co_err *err) {
-    struct rt_call *call = call_own;
+static void ended(struct rt_client *c, struct rt_call *call) {
+    call->err = (struct co_err){0};
+    co_interrupt_error(call->what, &call->err);
+    abandon_call(c, call);
+    if (!call->harmless && !call->reads) {
+        fail_ended(c, call->what);
+        call->err = c->links->failed;
+    }
+}
+
+/* stays: if the program ends the wait. */
+static int wait_for(struct rt_call **at, bool stays, int64_t timeout_ms, struct co_err *err) {
+    struct rt_call *call = *at;
     struct rt_client *c = call->c;
     int64_t begin_ns = meter_clock();
     psc_lock(c);
     int64_t begin = call->greets ? co_now_ms() : psc_client_time(c);
-    int64_t say_ms = co_now_ms() + PSC_SAY_MS;
+    int64_t say_ms = co_now_ms() + PSC_SAY_MS, ask_ms = co_interrupt_next();
     struct co_err who = {0};
     while (call->left > 0) {
-        bool in_time = wait_call(c, call, begin, timeout_ms, &say_ms);
+        bool in_time = wait_call(c, call, begin, timeout_ms, &say_ms, ask_ms);
         bool named = !in_time && call->left > 0 && ask_late(c, call, &who);
         if (!in_time && call->left > 0) {
             timed_out(c, call, timeout_ms);
@@ -418,8 +456,18 @@ int psc_call_wait(struct rt_call *call_own, int64_t timeout_ms, struct co_err *e
             }
             break;
         }
+        bool interrupted = call->left > 0 && is_ended(c, &ask_ms) && call->left > 0;
+        if (interrupted && stays) {
+            psc_unlock(c);
+            return co_interrupt_error(call->what, err);
+        }
+        if (interrupted) {
+            ended(c, call);
+            break;
+        }
     }
     psc_unlock(c);
+    *at = NULL;
     struct co_err result = call->err;
     if (begin_ns > 0) {
         meter_observe(METER_M_CALL_SECONDS, meter_word(METER_M_CALL_SECONDS, call->what),
@@ -427,4 +475,12 @@ int psc_call_wait(struct rt_call *call_own, int64_t timeout_ms, struct co_err *e
     }
     psc_call_free(call);
     return result.code ? co_err_set(err, result.code, "%s", result.msg) : 0;
+}
+
+int psc_call_wait(struct rt_call *call_own, int64_t timeout_ms, struct co_err *err) {
+    return wait_for(&call_own, false, timeout_ms, err);
+}
+
+int psc_call_wait_again(struct rt_call **call, int64_t timeout_ms, struct co_err *err) {
+    return wait_for(call, true, timeout_ms, err);
 }

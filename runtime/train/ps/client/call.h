@@ -62,6 +62,7 @@ struct rt_call {
     struct rt_call *next; /* in a list of calls whose `done` must run */
     bool keep;            /* answers are kept until the call is freed */
     bool harmless;        /* a timeout does not fail the client */
+    bool reads;           /* nor does the program's end of the wait: nothing has changed */
     bool whole;           /* all parts are sent, even if one of them has failed already */
     bool greets; /* part of opening a connection: goes before all others, and ends with it */
     uint32_t n_parts;
@@ -97,5 +98,9 @@ CO_MUST_CHECK int psc_call_detach(struct rt_call *call_own, bool sent, struct co
 /* Waits for the call and frees it.  CO_TIMEOUT: no part ended for timeout_ms; the message names
  * those for whom the servers wait (late), or the servers that did not answer. */
 CO_MUST_CHECK int psc_call_wait(struct rt_call *call_own, int64_t timeout_ms, struct co_err *err);
+/* The same, but if the program ends the wait, the call stays, to be waited for again.  Else *call
+ * is NULL afterwards. */
+CO_MUST_CHECK int psc_call_wait_again(
+    struct rt_call **call, int64_t timeout_ms, struct co_err *err);
 void psc_call_free(struct rt_call *call);
 bool psc_call_is_over(struct rt_call *call);

@@ -170,6 +170,7 @@ void rt_client_close(struct rt_client *c) {
     bool finished = psc_links_stage(c) == PSC_FINISHED;
     psc_client_fail(c, &err);
     (void)psc_client_failure(c, &err); /* the first one */
+    psc_step_drop(c);
     psc_communicator_stop(c->communicator);
     psc_geo_close(c->geo);
     psc_links_leave(c, finished ? "finished" : co_err_text(&err), false);

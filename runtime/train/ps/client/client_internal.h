@@ -40,6 +40,7 @@ struct rt_client {
     uint64_t former;       /* the incarnation before psc_client_rejoin; 0: none */
     int64_t join_until_ms; /* for psc_client_left */
     struct psc_progress progress;
+    struct psc_step *step; /* sync: the one that is not over; of the thread that has the turn */
     struct psc_torn *torn;
     struct psc_links *links;
     struct psc_reader *reader; /* NULL: without data lanes */
@@ -66,6 +67,8 @@ int psc_client_failure(struct rt_client *c, struct co_err *err);
  * restored.  Nothing else is lost by it, so the client does not fail: one later push, step or flush
  * returns the refusal, and the next ones work again.  Any thread. */
 CO_MUST_CHECK int psc_client_refusal(struct rt_client *c, struct co_err *err);
+/* sync.c: the step whose wait the program has ended, of a client that has failed. */
+void psc_step_drop(struct rt_client *c);
 /* rt_flush without the refusal: all pushes are applied, or refused. */
 CO_MUST_CHECK int psc_client_settle(struct rt_client *c, struct co_err *err);
 /* Handles an answer, on the thread that read it. */
@@ -74,9 +77,10 @@ void psc_client_answer(struct rt_client *c, struct psc_link *l, struct rpc_frame
  * at back_ms, within its time, requests begin there again and have the time once more; but not each
  * time: the link may be lost again and again. */
 int64_t psc_call_until(int64_t from_ms, int64_t back_ms, int64_t timeout_ms);
-/* Waits while `pending` says so, the client works and parts end.  False: none has ended for
- * call_timeout_ms.  The links' lock is held for `pending`, which may take another. */
-bool psc_client_await(
+/* Waits while `pending` says so, the client works and parts end.  CO_TIMEOUT: none has ended for
+ * call_timeout_ms; CO_CANCELED: the program has ended the wait.  The links' lock is held for
+ * `pending`, which may take another. */
+CO_MUST_CHECK int psc_client_await(
     struct rt_client *c, bool (*pending)(struct rt_client *c, const void *arg), const void *arg);
 /* For `pending`: calls that no thread waits for are in flight. */
 bool psc_calls_detached(const struct rt_client *c);

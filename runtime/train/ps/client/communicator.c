@@ -12,6 +12,7 @@
  * client rejoins. */
 #include <string.h>
 
+#include "common/interrupt.h"
 #include "common/thread.h"
 #include "runtime/net/net.h"
 #include "runtime/train/ps/client/client_internal.h"
@@ -178,12 +179,14 @@ int psc_communicator_push(struct psc_communicator *m, uint32_t table, const uint
     memcpy(p->ids, ids, n * sizeof(*ids));
     memcpy(p->gradients, gradients, n * dim * sizeof(float));
     struct queue *q = &m->queues[table];
+    int64_t ask_ms = co_interrupt_next();
+    bool ended = false;
     pthread_mutex_lock(&m->m);
-    while (q->n >= m->c->options.queue_max && !m->err.code) {
+    while (q->n >= m->c->options.queue_max && !m->err.code && !ended) {
         /* no deadline: the call of a sender ends in time, or fails */
-        pthread_cond_wait(&m->changed, &m->m);
+        ended = co_interrupt_wait(&m->changed, &m->m, INT64_MAX, &ask_ms);
     }
-    int rc = read_error(m, err);
+    int rc = ended ? co_interrupt_error("push", err) : read_error(m, err);
     if (rc == 0) {
         *q->end = p;
         q->end = &p->next;
@@ -207,15 +210,17 @@ static bool is_idle(const struct psc_communicator *m) {
 }
 
 int psc_communicator_flush(struct psc_communicator *m, struct co_err *err) {
+    int64_t ask_ms = co_interrupt_next();
+    bool ended = false;
     pthread_mutex_lock(&m->m);
     m->flushing++;
     pthread_cond_broadcast(&m->changed);
-    while (!is_idle(m) && !m->err.code) {
+    while (!is_idle(m) && !m->err.code && !ended) {
         /* no deadline: the call of a sender ends in time, or fails */
-        pthread_cond_wait(&m->changed, &m->m);
+        ended = co_interrupt_wait(&m->changed, &m->m, INT64_MAX, &ask_ms);
     }
     m->flushing--;
-    int rc = read_error(m, err);
+    int rc = ended ? co_interrupt_error("flush", err) : read_error(m, err);
     pthread_mutex_unlock(&m->m);
     return rc;
 }

@@ -156,6 +156,7 @@ int psc_values_call(struct rt_client *c, uint32_t table, float *ret_w, uint64_t 
 int psc_pull_values(struct rt_client *c, uint32_t table, float *ret_w, struct co_err *err) {
     struct rt_call *call = NULL;
     CO_TRY(psc_values_call(c, table, ret_w, 0, &call, err));
+    call->reads = true;
     psc_call_start(call);
     return psc_call_wait(call, c->options.call_timeout_ms, err);
 }
@@ -193,7 +194,8 @@ int rt_init_dense(struct rt_client *c, uint32_t table, float *values, struct co_
     }
     CO_TRY(rt_barrier(c, err));
     int rc = rt_pull_dense(c, table, values, err);
-    if (rc == CO_GONE) { /* the program calls it again, and it passes the same barrier */
+    if (rc == CO_GONE ||
+        rc == CO_CANCELED) { /* the program calls it again, and it passes the same barrier */
         c->progress.barriers--;
     }
     return rc;

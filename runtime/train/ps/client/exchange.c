@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "common/interrupt.h"
 #include "runtime/train/ps/client/client_internal.h"
 #include "runtime/train/ps/client/geo.h"
 #include "runtime/train/ps/finite.h"
@@ -164,9 +165,12 @@ static bool is_still_full(struct rt_client *c, const void *table) {
 
 /* Blocks while too many gradients wait already. */
 static int await_room(struct rt_client *c, uint32_t table, struct co_err *err) {
-    bool in_time = psc_client_await(c, is_still_full, &table);
+    int waited = psc_client_await(c, is_still_full, &table);
     int rc = psc_client_failure(c, err);
-    return in_time || rc < 0
+    if (waited == CO_CANCELED && rc == 0) {
+        return co_interrupt_error("exchange", err);
+    }
+    return waited == 0 || rc < 0
                ? rc
                : co_err_set(err, CO_TIMEOUT, "exchange of table \"%s\": no answer within %lld ms",
                      c->tables[table].name, (long long)c->options.call_timeout_ms);

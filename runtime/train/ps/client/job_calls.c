@@ -13,6 +13,7 @@
 
 #include "common/contract.h"
 #include "common/fork.h"
+#include "common/interrupt.h"
 #include "common/isa.h"
 #include "common/spare.h"
 #include "common/stdio.h"
@@ -172,6 +173,10 @@ void rt_report(const struct rt_job *job, uint64_t step, const char *name, double
     psc_reporter_report(job->reporter, role_name(t->role), t->index, step, name, value);
 }
 
+void rt_interrupt(bool (*check)(void)) {
+    co_interrupt_set(check);
+}
+
 /* ---- server ---- */
 
 /* What is the same for a server of the job and a worker's own one. */
@@ -196,8 +201,12 @@ static int wait_end(const struct rt_job *job, struct pss_server *s, const sigset
     CO_AUTOCLOSE int fd = handle_signals ? signalfd(-1, signals, SFD_CLOEXEC) : -1;
     struct pollfd fds[] = {{.fd = pss_server_fd(s), .events = POLLIN},
         {.fd = job->end, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
+    int64_t ask_ms = co_interrupt_next();
     /* no deadline: until the job is over, as the server decides: trainers have leases */
-    while (poll(fds, 3, -1) < 0 && errno == EINTR) {
+    while (poll(fds, 3, ask_ms == INT64_MAX ? -1 : CO_INTERRUPT_MS) <= 0) {
+        if (co_interrupted(&ask_ms)) {
+            return co_err_set(err, CO_CANCELED, "the server was ended");
+        }
     }
     if (fds[0].revents) {
         return pss_server_wait(s, err);

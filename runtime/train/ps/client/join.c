@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/buf.h"
+#include "common/interrupt.h"
 #include "common/thread.h"
 #include "runtime/net/net.h"
 #include "runtime/train/ps/client/client_internal.h"
@@ -238,6 +239,7 @@ static bool note_joined(struct rt_client *c) {
 
 static int join_until(struct rt_client *c, int64_t until_ms, struct co_err *err) {
     int64_t begun = co_now_ms(), printed = begun - PRINT_MS, warn = PRINT_MS;
+    int64_t ask_ms = co_interrupt_next();
     for (;;) {
         CO_TRY(attempt_join(c, err));
         if (count_missing(c) == 0) {
@@ -260,6 +262,9 @@ static int join_until(struct rt_client *c, int64_t until_ms, struct co_err *err)
             warn_missing(c, now - begun);
             warn *= 2;
         }
+        if (co_interrupted(&ask_ms)) {
+            return co_interrupt_error("connecting to the servers", err);
+        }
         /* A server that comes up cannot notify us, so poll. */
         (void)poll(NULL, 0, psc_client_left(c, RETRY_MS));
     }
@@ -278,6 +283,7 @@ int psc_client_rejoin(struct rt_client *c, struct co_err *err) {
     struct co_err why = {0};
     co_err_set(&why, CO_GONE, "the job goes back to a checkpoint");
     psc_client_fail(c, &why);
+    psc_step_drop(c);
     psc_communicator_clear(c->communicator);
     psc_reconnector_join(c);
     psc_links_leave(c, why.msg, true);

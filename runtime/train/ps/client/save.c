@@ -55,6 +55,7 @@ static int fetch_dense(struct rt_client *c, uint32_t table, float *whole, struct
     struct rt_call *call = NULL;
     CO_TRY(psc_dense_call(c, "save", table, RPC_FRAME_GET_DENSE, NULL, &call, err));
     call->take = take_chunk;
+    call->reads = true;
     call->out = whole;
     psc_call_start(call);
     return psc_call_wait(call, c->options.call_timeout_ms, err);

@@ -193,9 +193,12 @@ int rt_pull_sparse_start(struct rt_client *c, uint32_t table, const uint64_t *id
     float *ret_rows, struct rt_call **ret_call, struct co_err *err) {
     const struct ps_table *t = NULL;
     CO_TRY(psc_sparse_check(c, table, n, &t, err));
-    return t->spec.mode == RT_GEO
-               ? psc_geo_pull_start(c->geo, table, ids, n, ret_rows, ret_call, err)
-               : psc_pull_rows_start(c, table, ids, n, ret_rows, ret_call, err);
+    if (t->spec.mode == RT_GEO) {
+        return psc_geo_pull_start(c->geo, table, ids, n, ret_rows, ret_call, err);
+    }
+    CO_TRY(psc_pull_rows_start(c, table, ids, n, ret_rows, ret_call, err));
+    (*ret_call)->reads = true;
+    return 0;
 }
 
 int rt_wait(struct rt_call *call, struct co_err *err) {
@@ -233,6 +236,9 @@ int rt_pull_sparse_many(
     for (; made < n && rc == 0; made += rc == 0) {
         const struct rt_pull *p = &pulls[made];
         rc = make_pull(c, p->table, p->ids, p->n, p->ret_rows, &calls[made], err);
+        if (rc == 0) {
+            calls[made]->reads = true;
+        }
     }
     if (rc == 0) {
         psc_calls_start(calls, n);
@@ -421,6 +427,7 @@ static int scan_shard(struct rt_client *c, uint32_t table, uint32_t server, uint
             .count = s->count};
         struct rt_call *call = psc_call_new(c, s->what, &c->tables[table], 1);
         call->take = take_slice;
+        call->reads = s->kind == RPC_FRAME_SCAN_SPARSE;
         call->arg = s;
         psc_call_part(call, 0, server, &head, 0);
         psc_call_start(call);

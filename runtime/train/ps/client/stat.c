@@ -31,6 +31,7 @@ int rt_stat(struct rt_client *c, uint32_t table, struct rt_table_stat *ret, stru
     struct rt_table_stat sum = {0};
     call->arg = &sum;
     call->take = take_stat;
+    call->reads = true;
     psc_call_start(call);
     CO_TRY(psc_call_wait(call, c->options.call_timeout_ms, err));
     sum.rows = c->tables[table].spec.kind == RT_DENSE ? 1 : sum.rows;
@@ -69,6 +70,7 @@ int rt_get_rate(struct rt_client *c, uint32_t table, struct rt_rate *ret, struct
     CO_TRY(check_table(c, table, err));
     struct rt_call *call = psc_call_new(c, "get rate", &c->tables[table], 1);
     call->take = take_rate;
+    call->reads = true;
     call->arg = &rate;
     psc_call_part(call, 0, 0, &head, 8 * RPC_FRAME_RATE_NUMBERS);
     psc_call_start(call);

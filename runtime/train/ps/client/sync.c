@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/interrupt.h"
 #include "runtime/net/net.h"
 #include "runtime/train/ps/client/client_internal.h"
 #include "runtime/train/ps/client/geo.h"
@@ -150,30 +151,73 @@ static int make_calls(struct rt_client *c, uint64_t after, struct rt_call **ret_
     return rc;
 }
 
+/* A step of sync mode.  The program may end the wait for it: then it is still in flight, and the
+ * next rt_step waits on. */
+struct psc_step {
+    struct rt_call **calls; /* [n] */
+    size_t n, started, at;  /* made; started; the one that is waited for */
+    bool together;          /* all start at once */
+    int rc;
+    struct co_err err;
+};
+
+static struct psc_step *step_new(struct rt_client *c) {
+    struct psc_step *s = co_xcalloc(1, sizeof(*s));
+    s->calls = co_xcalloc((size_t)c->n_tables + 1, sizeof(*s->calls));
+    s->together = psc_client_has_lanes(c);
+    s->rc = make_calls(c, s->together ? c->progress.steps + 1 : 0, s->calls, &s->n, &s->err);
+    return s;
+}
+
+static void step_free(struct psc_step *s) {
+    if (s) {
+        free(s->calls);
+        free(s);
+    }
+}
+CO_DEFINE_CLEANUP(struct psc_step *, step_free)
+
 /* With lanes, the requests for values go out together with the step, and are answered when it is
  * applied.  Otherwise one call follows the other.  Every call that was started is waited for, so
  * that nothing writes to the values after the return. */
 static int step_sync(struct rt_client *c, struct co_err *err) {
-    CO_AUTOFREE struct rt_call **calls = co_xcalloc((size_t)c->n_tables + 1, sizeof(*calls));
-    size_t n = 0, started = 0;
-    bool together = psc_client_has_lanes(c);
-    int rc = make_calls(c, together ? c->progress.steps + 1 : 0, calls, &n, err);
-    for (size_t i = 0; i < n; i++) {
-        if (rc == 0 && i == started) {
-            started = together ? n : i + 1;
-            psc_calls_start(calls + i, started - i);
+    CO_CLEANUP(step_freep) struct psc_step *s = c->step ? co_steal_ptr(c->step) : step_new(c);
+    for (; s->at < s->n; s->at++) {
+        size_t i = s->at;
+        if (s->rc == 0 && i == s->started) {
+            s->started = s->together ? s->n : i + 1;
+            psc_calls_start(s->calls + i, s->started - i);
         }
-        if (i >= started) {
-            psc_call_free(calls[i]);
+        if (i >= s->started) {
+            psc_call_free(s->calls[i]);
             continue;
         }
-        int got = psc_call_wait(calls[i], c->options.barrier_timeout_ms, rc == 0 ? err : NULL);
-        rc = rc == 0 ? got : rc;
+        struct co_err e = {0};
+        int got = psc_call_wait_again(&s->calls[i], c->options.barrier_timeout_ms, &e);
+        if (s->calls[i]) {
+            c->step = co_steal_ptr(s);
+            return co_err_set(err, got, "%s; the next step waits for the same one", e.msg);
+        }
+        if (got < 0 && s->rc == 0) {
+            s->rc = got;
+            s->err = e;
+        }
         if (i == 0) {
             end_step(c, got);
         }
     }
-    return rc;
+    return s->rc < 0 ? co_err_set(err, s->rc, "%s", s->err.msg) : 0;
+}
+
+void psc_step_drop(struct rt_client *c) {
+    CO_CLEANUP(step_freep) struct psc_step *s = co_steal_ptr(c->step);
+    for (size_t i = s ? s->at : 0; s && i < s->n; i++) {
+        if (i < s->started) {
+            (void)!psc_call_wait(s->calls[i], c->options.call_timeout_ms, NULL); /* it has failed */
+        } else {
+            psc_call_free(s->calls[i]);
+        }
+    }
 }
 
 static int no_more(struct rt_client *c, struct co_err *err) {
@@ -201,8 +245,10 @@ static int step(struct rt_client *c, struct co_err *err) {
     if (c->progress.no_more) {
         return co_err_set(err, CO_INVALID, "step: this trainer has said that it has no more data");
     }
-    CO_TRY(psc_client_refusal(c, err));
-    CO_TRY(psc_geo_step(c->geo, err));
+    if (!c->step) { /* else these are done */
+        CO_TRY(psc_client_refusal(c, err));
+        CO_TRY(psc_geo_step(c->geo, err));
+    }
     if (c->options.mode != RT_SYNC) {
         psc_saving_step(c);
         CO_TRY(psc_client_failure(c, err));
@@ -235,7 +281,11 @@ int psc_client_settle(struct rt_client *c, struct co_err *err) {
     if (c->communicator) {
         CO_TRY(psc_communicator_flush(c->communicator, err));
     }
-    if (!psc_client_await(c, any_pending, NULL)) {
+    int rc = psc_client_await(c, any_pending, NULL);
+    if (rc == CO_CANCELED) {
+        return co_interrupt_error("flush", err);
+    }
+    if (rc < 0) {
         return co_err_set(err, CO_TIMEOUT, "flush: pushes were not answered within %lld ms",
             (long long)c->options.call_timeout_ms);
     }
