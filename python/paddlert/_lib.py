@@ -7,12 +7,11 @@ import inspect
 import keyword
 import math
 import os
-import queue
 import re
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -27,6 +26,9 @@ except ImportError:
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
+
+
+_owners: weakref.WeakSet[Owner] = weakref.WeakSet()
 
 
 class Error(RuntimeError):
@@ -181,10 +183,81 @@ def check(err: _abi.co_err, rc: int, name: str = "") -> int:
     return rc
 
 
+class _Watch:
+    """What C asks while the main thread waits in a call: whether the handler of a signal has raised, which ends the call.
+
+    Handlers run as the generator resumes, within its try.  Those of a function would run before its first line, and what they raise would be
+    lost in C."""
+
+    def __init__(self) -> None:
+        self.raised: BaseException | None = None
+        self.answers: Any = self._answers()          # a generator, of which types do not know gi_running
+        next(self.answers)                 # to where it resumes
+        self.check = _CHECK(self.answers.__next__)
+        self.is_set = False
+        _watches.append(self)
+
+    def _answers(self) -> Generator[bool, None, None]:
+        try:
+            while True:
+                yield False
+                ctypes.pythonapi.PyErr_CheckSignals()
+        except BaseException as e:
+            self.raised = e
+            yield True                     # and is not asked again
+
+    def set(self) -> None:
+        C.rt_interrupt(self.check)
+        self.is_set = True
+
+
+_CHECK = ctypes.CFUNCTYPE(ctypes.c_bool)
+_watches: list[_Watch] = []              # never freed, as C may have any of them: one, and one more for each call that was interrupted
+_watch: _Watch | None = None             # that of the main thread
+_main = threading.main_thread().ident
+
+
+def _forget_threads() -> None:
+    """In a forked child, which has none of those that hold a lock."""
+    global _main, _watch
+    _main, _watch = threading.main_thread().ident, None
+    for owner in list(_owners):
+        owner._counting = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_forget_threads)
+
+
+def _watched(function: Any, arguments: tuple[Any, ...]) -> int:
+    """A call of the main thread.  The handler of a signal runs while C asks, and calls of its own have another watch."""
+    global _watch
+    outer = _watch if _watch is not None and _watch.answers.gi_running else None
+    try:
+        if _watch is None or outer:
+            _watch = _Watch()
+        watch = _watch
+        if not watch.is_set:
+            watch.set()
+        rc: int = function(*arguments)
+        raised, watch.raised = watch.raised, None
+        if raised is None:
+            return rc
+        _watch = None
+        C.rt_interrupt(None)
+        watch.answers.close()              # it has the exception, and so what the program's functions have
+        raise raised.with_traceback(raised.__traceback__ and raised.__traceback__.tb_next)
+    finally:
+        if outer:
+            _watch = outer
+            outer.set()
+
+
 def call(name: str, *arguments: Any) -> int:
-    """A function whose last argument is a struct co_err."""
+    """A function whose last argument is a struct co_err.  Where it waits, Ctrl-C ends it, and the program that does not catch it."""
     err = _abi.co_err()
-    return check(err, getattr(C, name)(*arguments, ctypes.byref(err)), name)
+    function, arguments = getattr(C, name), (*arguments, ctypes.byref(err))
+    rc: int = _watched(function, arguments) if threading.get_ident() == _main else function(*arguments)
+    return rc if rc >= 0 else check(err, rc, name)
 
 
 def _option_name(field: str) -> str:
@@ -357,12 +430,9 @@ class Here:
         raise TypeError(f"a {type(self).__name__} belongs to this process, and cannot be copied or pickled")
 
 
-_owners: weakref.WeakSet[Owner] = weakref.WeakSet()
-
-
 class Owner(Here):
-    """Of something in C that calls use.  A signal ends the wait for a call, but not the call, which continues in its thread:
-    what it uses must stay meanwhile.  So must what a call of another thread uses."""
+    """Of something in C that calls use, which must stay while a call of another thread uses it, or the one that a signal's handler
+    has interrupted."""
 
     def __init__(self) -> None:
         self.process = os.getpid()
@@ -420,76 +490,10 @@ class Started(Here):
             raise self._error
 
 
-class _Caller:
-    """A thread that makes calls for the main one, which meanwhile waits where Python handles signals."""
-
-    def __init__(self) -> None:
-        self.calls: queue.SimpleQueue[tuple[Owner, str, tuple[Any, ...]]] = queue.SimpleQueue()
-        self.results: queue.SimpleQueue[int | Exception] = queue.SimpleQueue()
-        threading.Thread(target=self._run, daemon=True, name="paddlert-calls").start()
-
-    def _run(self) -> None:
-        while True:
-            # no deadline: a daemon, until the main thread has a call
-            owner, name, arguments = self.calls.get()
-            try:
-                result: int | Exception = call(name, *arguments)
-            except Exception as e:
-                result = e
-            owner.count(-1)
-            del owner, arguments         # nobody's arrays are kept until the next call
-            self.results.put(result)
-
-
-LOOK_UP = 0.5                            # seconds
-_caller: _Caller | None = None
-
-
-def _forget_threads() -> None:
-    """In a forked child, which has none of those that hold a lock or wait for calls."""
-    global _caller
-    _caller = None
-    for owner in list(_owners):
-        owner._counting = threading.RLock()
-
-
-os.register_at_fork(after_in_child=_forget_threads)
-
-
-def _result(caller: _Caller) -> int | Exception:
-    """Looks up once in a while: Python has no handler run for a signal that comes just before a wait, until it is over."""
-    while True:
-        try:
-            return caller.results.get(timeout=LOOK_UP)
-        except queue.Empty:
-            pass
-
-
-# What a call uses that continues after a signal has ended its wait.  Never freed, not even when the interpreter ends: threads of
-# C may still write to it then.
-_forever: list[Any] = []
-ctypes.pythonapi.Py_IncRef(ctypes.py_object(_forever))
-
-
 def call_long(owner: Owner, name: str, *arguments: Any, keep: Any = None) -> int:
-    """A call that may wait for others for long: Ctrl-C ends the wait, and the program that does not catch it.  keep: what it
-    uses beside its arguments."""
-    global _caller
-    if threading.current_thread() is not threading.main_thread():
-        owner.count(1)
-        try:
-            return call(name, *arguments)
-        finally:
-            owner.count(-1)
-    caller, _caller = _caller or _Caller(), None
+    """A call that uses what the owner has in C.  keep: what it uses beside its arguments."""
+    owner.count(1)
     try:
-        owner.count(1)
-        caller.calls.put((owner, name, arguments))
-        result = _result(caller)
-    except BaseException:
-        _forever.append((owner, arguments, keep))
-        raise
-    _caller = caller
-    if isinstance(result, Exception):
-        raise result
-    return result
+        return call(name, *arguments)
+    finally:
+        owner.count(-1)

@@ -63,6 +63,8 @@ def view(array: Any, dtype: Any, name: str) -> Array:
 
 def shaped(array: Any, name: str, *shapes: tuple[int, ...]) -> Array:
     """Numbers as float32, in one of those shapes: one of as many in another shape would be read in the wrong order."""
+    if type(array) is np.ndarray and array.dtype == FLOATS and array.shape == shapes[0] and array.flags.carray:
+        return array
     values = view(array, np.float32, name)
     if values.shape not in shapes:
         raise ValueError(f"{name} are of shape {values.shape}, expected {' or '.join(map(str, dict.fromkeys(shapes)))}")
@@ -80,8 +82,14 @@ def _of_ints(array: Any, name: str) -> Array | None:
     return np.array([i % (1 << 64) for i in items.flat], np.uint64).reshape(items.shape)
 
 
+IDS = (np.dtype(np.int64), np.dtype(np.uint64))
+FLOATS = np.dtype(np.float32)
+
+
 def whole(array: Any, name: str) -> Array:
     """Ids, as uint64: integers of any kind, negative ones modulo 2^64."""
+    if type(array) is np.ndarray and array.dtype in IDS and array.flags.carray:
+        return array                                     # as most programs have them: the same bits
     given = array
     array = view(array, None, name)
     if array.dtype.kind in "fO" and array.size and (array.dtype == object or not (isinstance(given, np.ndarray) or _foreign(given))):
@@ -95,6 +103,8 @@ def whole(array: Any, name: str) -> Array:
 
 def target(array: Any, dtype: Any, shape: Sequence[int], name: str) -> Array:
     """The caller's own memory, to be written: nothing is converted."""
+    if type(array) is np.ndarray and array.dtype == dtype and array.shape == shape and array.flags.carray:
+        return array
     if _foreign(array):
         array = _lying(array, name)                      # not from_dlpack, which takes what has no version for read-only
     if not isinstance(array, np.ndarray) or array.dtype != dtype or array.shape != tuple(shape) or not array.flags.c_contiguous:
@@ -106,8 +116,13 @@ def target(array: Any, dtype: Any, shape: Sequence[int], name: str) -> Array:
     return array
 
 
-def pointer(array: Array) -> ctypes.c_void_p:
-    return array.ctypes.data_as(ctypes.c_void_p)
+def pointer(array: Array) -> int:
+    """Its address, for a call during which the caller has it.  array.ctypes takes three times as long."""
+    lent: Any = array                                    # NumPy of before 2.0 does not say that it is a buffer
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(lent))
+    except (TypeError, ValueError, BufferError):         # it is read-only, or empty, or of a type that only NumPy knows
+        return int(array.ctypes.data)
 
 
 # Of elements that groups know: in C, in NumPy, and as (kind, bits) in DLPack.
@@ -198,7 +213,7 @@ class Memory:
                              "it is written to")
         self._packed: Array = _laid(self._lies)
         self._write = write and not (self._lies.flags.c_contiguous and self._lies.flags.aligned)
-        self.address: int = self._packed.ctypes.data
+        self.address: int = pointer(self._packed)
         self.shape: tuple[int, ...] = self._lies.shape
         self.size: int = self._lies.size
 

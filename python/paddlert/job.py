@@ -193,6 +193,3 @@ class Job(Owner):
                 if not signals.seen:
                     raise
                 raise CanceledError(f"the server was ended by signal {signals.seen}") from e
-            except BaseException:                  # of another signal's handler
-                C.rt_server_end(self._job)
-                raise

@@ -17,7 +17,7 @@ from ._lib import (C, CanceledError, Here, InvalidError, Owner, Started, Timeout
                    milliseconds, number, path, real, shown, struct_of, text, with_options)
 from ._options import ClientOptions, ServerOptions, SparseOptions, TableOptions
 from ._rules import KINDS, Initializer, Optimizer, text_of
-from .arrays import Array, pointer, shaped, target, view, whole, write_arrays
+from .arrays import FLOATS, Array, pointer, shaped, target, view, whole, write_arrays
 from .job import Job
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ class Client(Owner):
         try:
             if not self._client:
                 raise InvalidError("the client is closed")
-            return call_long(self, name, self._client, *arguments)
+            return call(name, self._client, *arguments)
         finally:
             self.count(-1)
 
@@ -279,8 +279,8 @@ class Client(Owner):
             raise TypeError(f"pull of table {table!r} got {'no ids' if ids is None else 'ids'}, but it is {'dense' if t.kind == _abi.RT_DENSE else 'sparse'}")
         ids = None if ids is None else whole(ids, "ids")
         shape = (t.size,) if ids is None else (*ids.shape, t.dim)
-        out = np.empty(shape, np.float32) if out is None else out
-        into = target(out, np.float32, shape, "out")
+        out = np.empty(shape, FLOATS) if out is None else out
+        into = target(out, FLOATS, shape, "out")
         if ids is None:
             self._call("rt_pull_dense", i, pointer(into))
         else:
