@@ -1,5 +1,5 @@
-"""examples/python at batch 512: rows on a server beside the framework's own embedding and optimizer, one trainer, interleaved.
-Then data parallel training beside torch's own over Gloo, in turn in the same processes (peer_ddp.py).
+"""Pulls and pushes of 26 rows beside the same in C (bench_pull.c), in turn on one server.  Then examples/python at batch 512: rows on a server beside the framework's own embedding and optimizer, one trainer, interleaved.
+At last data parallel training beside torch's own over Gloo, in turn in the same processes (peer_ddp.py).
 
 The server has a core of its own where there are two.  CPU is that of the trainer while it trains, which other load disturbs
 less than the rate.  TORCH_PYTHON and PADDLE_PYTHON name Pythons that have them; what is not named is left out.
@@ -21,6 +21,44 @@ FORMS = {"own": ["--own"], "server, async": ["--mode", "async"], "server, sync":
 
 
 def run(runs):
+    return calls(runs) + frameworks(runs)
+
+
+def calls(runs, rounds=300):
+    """A trainer in C and one in Python take turns; both on one core, the server on another."""
+    address, out = f"127.0.0.1:{free_port()}", []
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "PADDLE_PSERVERS_IP_PORT_LIST": address, "TRAINING_ROLE": "TRAINER",
+           "PADDLE_TRAINERS_NUM": "2"}
+    rows = []
+    for dim in (8, 16):
+        server = subprocess.Popen([*pinned(1), sys.executable, "-m", "paddlert", "server", "--servers", address, "--workers", "2", "--shards", "1"],
+                                  env=env, stderr=subprocess.DEVNULL)
+        both = [subprocess.Popen([*pinned(0), *command, str(dim)], env={**env, "PADDLE_TRAINER_ID": str(i)}, stdin=subprocess.PIPE,
+                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+                for i, command in enumerate([[BIN / "bench-pull"], [sys.executable, ROOT / "bench/peer_pull.py"]])]
+        turns = [[turn(p, rounds) for p in both] for _ in range(10 * runs + 1)][1:]      # but the first, which finds nothing in caches
+        for p in both:
+            p.communicate(timeout=60)
+        server.wait(60)
+        for i, what in enumerate(("pull", "push")):
+            c, py = ([t[k] for t in turns] for k in (0, 1))
+            wall, cpu = ([statistics.median(t[j] for t in side) for side in (c, py)] for j in (i, i + 2))
+            rows.append([what, dim, *(f"{x:.1f}" for x in (*wall, *cpu)), f"{wall[1] / wall[0]:.2f}", f"{cpu[1] / cpu[0]:.2f}",
+                         f"{os.getloadavg()[0]:.0f}"])
+            out.append({"call": what, "dim": dim, "c": c, "python": py})
+    table("26 rows a call (loopback; medians of turns; us, and us of the trainer's CPU)",
+          ["call", "floats", "C", "Python", "CPU, C", "CPU, Python", "C = 1", "by CPU", "load"], rows)
+    return out
+
+
+def turn(program, rounds):
+    """us of a pull and a push, then of CPU."""
+    program.stdin.write(f"{rounds}\n")
+    program.stdin.flush()
+    return [float(x) for x in program.stdout.readline().split()]
+
+
+def frameworks(runs):
     pythons = {f: os.environ[f"{f.upper()}_PYTHON"] for f in ("torch", "paddle") if os.environ.get(f"{f.upper()}_PYTHON")}
     if not pythons:
         print("python: TORCH_PYTHON and PADDLE_PYTHON name no Python, nothing is measured")
