@@ -156,6 +156,17 @@ spec:
     assert r.returncode == 0, "such a job is carried out"
 
 
+def test_each_device_has_a_job_that_asks_for_it():
+    """The page's table is printed from the launcher's."""
+    rows = re.findall(r"\| `([\w.]+/\w+)` \|.*\]\(\.\./(deploy/[\w/]+\.yaml)\)", (ROOT / "docs/hardware.md").read_text())
+    assert len(rows) == len({path for _, path in rows}) == 6
+    for resource, path in rows:
+        r = run(BIN / "paddle-operator", "validate", ROOT / path)
+        assert r.returncode == 0 and "1 job, 0 problems" in r.stdout, r.stdout
+        pods = [d for d in render(ROOT / path) if d["kind"] == "Pod"]
+        assert pods and all(p["spec"]["containers"][0]["resources"]["limits"] == {resource: 4} for p in pods), path
+
+
 def test_validate_accepts_every_example():
     r = run(BIN / "paddle-operator", "validate", ROOT / "deploy/examples", ROOT / "deploy/elastic")
     assert r.returncode == 0, r.stdout

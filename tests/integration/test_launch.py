@@ -164,6 +164,20 @@ def test_heterogeneous_workers_end_with_the_trainers():
     assert r.returncode != 0 and '--heter_devices is "cpu", but there is a stage 3' in r.stderr
 
 
+@pytest.mark.parametrize("env,lines", [
+    ("CUDA_VISIBLE_DEVICES=4,5", ["FLAGS_selected_gpus=0", "FLAGS_selected_gpus=1"]),
+    ("CUDA_VISIBLE_DEVICES=none", ["PADDLE_DISTRI_BACKEND=gloo"]),
+    ("HIP_VISIBLE_DEVICES=4", ["FLAGS_selected_gpus=0"]),
+    ("XPU_VISIBLE_DEVICES=4", ["FLAGS_selected_xpus=0"]),
+    ("ASCEND_RT_VISIBLE_DEVICES=4,5", ["FLAGS_selected_npus=0", "PADDLE_DISTRI_BACKEND=xccl", "PADDLE_XCCL_BACKEND=npu",
+                                       "FLAGS_selected_npus=1", "PADDLE_DISTRI_BACKEND=xccl", "PADDLE_XCCL_BACKEND=npu"]),
+])
+def test_processes_know_their_devices(env, lines):
+    name, value = env.split("=")
+    r = launch("--dry_run", "t.sh", env={name: value})
+    assert [line.strip() for line in r.stdout.splitlines() if re.search("FLAGS_selected|_BACKEND=", line)] == lines, r.stdout
+
+
 def test_dry_run_prints_every_childs_environment():
     r = launch("--dry-run", "--server_num", "1", "--trainer_num", "2", "train.py")
     assert r.returncode == 0 and r.stdout.count("    TRAINING_ROLE=TRAINER") == 2

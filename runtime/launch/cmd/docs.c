@@ -8,6 +8,7 @@
 #include "common/mem.h"
 #include "runtime/launch/cmd/cmd.h"
 #include "runtime/launch/cmd/commands.h"
+#include "runtime/launch/node/devices.h"
 #include "runtime/launch/options/options.h"
 #include "runtime/launch/options/torchrun_words.h"
 #include "runtime/tools/tools.h"
@@ -105,8 +106,9 @@ static const struct {
     int (*print)(struct co_buf *to, struct co_err *err); /* or */
     void (*print_manual)(FILE *out, const struct co_manual *of);
 } pages[] = {{"launch", options_markdown, NULL}, {"torchrun", options_torchrun_markdown, NULL},
-    {"rules", optim_markdown, NULL}, {"metrics", meter_markdown, NULL},
-    {"man", NULL, co_manual_man}, {"bash", NULL, co_manual_bash}, {"zsh", NULL, co_manual_zsh}};
+    {"hardware", node_devices_markdown, NULL}, {"rules", optim_markdown, NULL},
+    {"metrics", meter_markdown, NULL}, {"man", NULL, co_manual_man}, {"bash", NULL, co_manual_bash},
+    {"zsh", NULL, co_manual_zsh}};
 
 int cmd_docs(int argc, char **argv) {
     for (size_t i = 0; argc == 2 && i < CO_ARRAY_LEN(pages); i++) {
@@ -126,7 +128,7 @@ int cmd_docs(int argc, char **argv) {
         }
     }
     const bool help = argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
-    (void)fputs("Usage: paddlerun docs launch|torchrun|rules|metrics|man|bash|zsh\n",
+    (void)fputs("Usage: paddlerun docs launch|torchrun|hardware|rules|metrics|man|bash|zsh\n",
         help ? stdout : stderr);
     return help ? 0 : OPTIONS_USAGE;
 }

@@ -1,9 +1,7 @@
-/* Reads a machine's address, devices and programs from the system.  See machine.h. */
+/* Reads a machine's address and programs from the system.  See machine.h. */
 #include "runtime/launch/node/machine.h"
 
 #include <arpa/inet.h>
-#include <ctype.h>
-#include <dirent.h>
 #include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -15,96 +13,7 @@
 
 #include "common/contract.h"
 #include "common/parse.h"
-
-/* Variables that list visible devices, and the kind of device. */
-static const struct {
-    enum co_var variable;
-    enum job_device device;
-} visible[] = {
-    {CO_VAR_XPULINK_VISIBLE_DEVICES, JOB_DEVICE_XPU},
-    {CO_VAR_XPU_VISIBLE_DEVICES, JOB_DEVICE_XPU},
-    {CO_VAR_CUDA_VISIBLE_DEVICES, JOB_DEVICE_GPU},
-};
-static const struct {
-    const char *prefix; /* of files in /dev, before a number */
-    enum job_device device;
-} device_files[] = {
-    {"nvidia", JOB_DEVICE_GPU},
-    {"xpu", JOB_DEVICE_XPU},
-};
-
-static size_t count_files(const char *prefix) {
-    DIR *dir = opendir("/dev");
-    const size_t len = strlen(prefix);
-    size_t n = 0;
-    for (struct dirent *d; dir && (d = readdir(dir));) {
-        const char *rest = d->d_name + len;
-        n += strncmp(d->d_name, prefix, len) == 0 && *rest &&
-             rest[strspn(rest, "0123456789")] == '\0';
-    }
-    if (dir) {
-        (void)closedir(dir);
-    }
-    return n;
-}
-
-static void detect_devices(struct job_node *n) {
-    for (size_t i = 0; i < CO_ARRAY_LEN(device_files); i++) {
-        size_t count = count_files(device_files[i].prefix);
-        for (size_t k = 0; k < count; k++) {
-            options_list_add_own(&n->visible, co_xasprintf("%zu", k));
-        }
-        if (count) {
-            n->device = device_files[i].device;
-            return;
-        }
-    }
-}
-
-/* Takes what a variable lists.  As CUDA does, up to the first negative number: "-1" is the usual
- * way to say that there is no device. */
-static void take_visible(struct job_node *n, const char *text) {
-    CO_CLEANUP(options_list_done) struct options_list listed = {0};
-    options_list_split(&listed, text);
-    for (size_t i = 0; i < listed.n && listed.item[i][0] != '-'; i++) {
-        options_list_add(&n->visible, listed.item[i]);
-    }
-}
-
-static bool find_custom_device(struct job_node *n) {
-    const char *name = co_contract_getenv(CO_VAR_XCCL_BACKEND);
-    if (!name || !*name) {
-        return false;
-    }
-    /* Paddle's only exception from the rule. */
-    CO_AUTOFREE char *variable =
-        co_xasprintf("%s_VISIBLE_DEVICES", strcmp(name, "gcu") == 0 ? "TOPS" : name);
-    for (char *p = variable; *p; p++) {
-        *p = (char)toupper((unsigned char)*p);
-    }
-    const char *listed = co_contract_getenv_of(variable);
-    n->device = JOB_DEVICE_CUSTOM;
-    n->device_name = name;
-    if (listed && strcmp(listed, "all") != 0) { /* nobody here knows how many these are */
-        take_visible(n, listed);
-    }
-    return true;
-}
-
-static void find_devices(struct job_node *n) {
-    if (find_custom_device(n)) {
-        return;
-    }
-    for (size_t i = 0; i < CO_ARRAY_LEN(visible); i++) {
-        const char *text = co_contract_getenv(visible[i].variable);
-        if (text && strcmp(text, "all") != 0) {
-            take_visible(n, text);
-            n->device = n->visible.n ? visible[i].device : JOB_DEVICE_CPU;
-            return;
-        }
-    }
-    detect_devices(n);
-}
+#include "runtime/launch/node/devices.h"
 
 /* ---- address ----------------------------------------------------------------------------- */
 
@@ -241,7 +150,7 @@ void node_look(const char *others, bool wants_address, struct job_node *ret) {
     ret->host = named ? co_xstrdup(host) : NULL;
     ret->in_pod =
         co_contract_getenv_of("KUBERNETES_SERVICE_HOST") != NULL; /* kubelet sets it in every pod */
-    find_devices(ret);
+    node_devices_find("/dev", ret);
 }
 
 void node_done(struct job_node *n) {

@@ -1,4 +1,4 @@
-/* What a node's environment says of its devices, programs and place. */
+/* What a node's environment says of its programs and place. */
 #include "runtime/launch/node/machine.h"
 
 #include <setjmp.h>
@@ -19,10 +19,7 @@ enum { VARIABLES = 3 };
 
 /* "NAME=value"s of this process until the next call. */
 static void set_variables(const char *const variable[VARIABLES]) {
-    static const char *const names[] = {"CUDA_VISIBLE_DEVICES", "XPU_VISIBLE_DEVICES",
-        "XPULINK_VISIBLE_DEVICES", "PADDLE_XCCL_BACKEND", "NPU_VISIBLE_DEVICES",
-        "GCU_VISIBLE_DEVICES", "TOPS_VISIBLE_DEVICES", "PADDLERUN_PYTHON",
-        "KUBERNETES_SERVICE_HOST"};
+    static const char *const names[] = {"PADDLERUN_PYTHON", "KUBERNETES_SERVICE_HOST"};
     for (size_t i = 0; i < CO_ARRAY_LEN(names); i++) {
         assert_int_equal(unsetenv(names[i]), 0);
     }
@@ -30,49 +27,6 @@ static void set_variables(const char *const variable[VARIABLES]) {
         const size_t len = strcspn(variable[i], "=");
         CO_AUTOFREE char *name = co_xstrndup(variable[i], len);
         assert_int_equal(setenv(name, variable[i] + len + 1, 1), 0);
-    }
-}
-
-static void devices_are_those_that_a_variable_shows(void **state) {
-    (void)state;
-    static const struct {
-        const char *variable[VARIABLES];
-        enum job_device device;
-        const char *visible; /* joined */
-    } rows[] = {
-        {{"CUDA_VISIBLE_DEVICES=0"}, JOB_DEVICE_GPU, "0"},
-        {{"CUDA_VISIBLE_DEVICES=2,3"}, JOB_DEVICE_GPU, "2,3"},
-        {{"CUDA_VISIBLE_DEVICES= 2 , 3 ,"}, JOB_DEVICE_GPU, "2,3"},
-        {{"CUDA_VISIBLE_DEVICES=GPU-8932f937,MIG-3eb87630"}, JOB_DEVICE_GPU,
-            "GPU-8932f937,MIG-3eb87630"},
-        /* there is none */
-        {{"CUDA_VISIBLE_DEVICES="}, JOB_DEVICE_CPU, ""},
-        {{"CUDA_VISIBLE_DEVICES= "}, JOB_DEVICE_CPU, ""},
-        {{"CUDA_VISIBLE_DEVICES=-1"}, JOB_DEVICE_CPU, ""},
-        {{"CUDA_VISIBLE_DEVICES=-1,0"}, JOB_DEVICE_CPU, ""},
-        {{"XPU_VISIBLE_DEVICES=-1"}, JOB_DEVICE_CPU, ""},
-        {{"CUDA_VISIBLE_DEVICES=1,-1,0"}, JOB_DEVICE_GPU, "1"},
-        /* the kinds */
-        {{"XPU_VISIBLE_DEVICES=1"}, JOB_DEVICE_XPU, "1"},
-        {{"XPULINK_VISIBLE_DEVICES=4", "XPU_VISIBLE_DEVICES=1"}, JOB_DEVICE_XPU, "4"},
-        {{"XPU_VISIBLE_DEVICES=all", "CUDA_VISIBLE_DEVICES=5"}, JOB_DEVICE_GPU, "5"},
-        {{"PADDLE_XCCL_BACKEND=npu", "NPU_VISIBLE_DEVICES=0,1"}, JOB_DEVICE_CUSTOM, "0,1"},
-        {{"PADDLE_XCCL_BACKEND=npu", "CUDA_VISIBLE_DEVICES=7"}, JOB_DEVICE_CUSTOM, ""},
-        {{"PADDLE_XCCL_BACKEND=npu", "NPU_VISIBLE_DEVICES=all"}, JOB_DEVICE_CUSTOM, ""},
-        {{"PADDLE_XCCL_BACKEND=npu", "NPU_VISIBLE_DEVICES=-1"}, JOB_DEVICE_CUSTOM, ""},
-        {{"PADDLE_XCCL_BACKEND=gcu", "TOPS_VISIBLE_DEVICES=3", "GCU_VISIBLE_DEVICES=4"},
-            JOB_DEVICE_CUSTOM, "3"},
-        {{"PADDLE_XCCL_BACKEND=", "CUDA_VISIBLE_DEVICES=7"}, JOB_DEVICE_GPU, "7"},
-    };
-    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct job_node n;
-        set_variables(rows[i].variable);
-        node_look(NULL, false, &n);
-        CO_AUTOFREE char *visible = options_list_join(&n.visible, ",");
-        if (n.device != rows[i].device || strcmp(visible ? visible : "", rows[i].visible) != 0) {
-            fail_msg("row %zu: device %d, \"%s\"", i, (int)n.device, visible);
-        }
-        node_done(&n);
     }
 }
 
@@ -150,7 +104,6 @@ static void a_node_has_a_name_and_a_place(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(devices_are_those_that_a_variable_shows),
         CO_TEST_IN_FOLDER(python_is_the_named_one_or_the_first_in_path),
         cmocka_unit_test(a_node_has_a_name_and_a_place),
     };
