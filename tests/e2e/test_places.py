@@ -56,6 +56,20 @@ def test_the_variables_of_a_pod(space, intranet):
             assert env["PADDLE_PSERVERS_IP_PORT_LIST"] == ",".join(f"{h}:{port}" for h in hosts)
 
 
+@pytest.mark.deadline(180)
+def test_a_pod_says_whether_it_can_train(space):
+    """paddlerun check in a job's pod, as in docs/clouds.md: with the names of the job, and all that needs the training library."""
+    check = {"image": "paddlejob/runtime:dev", "imagePullPolicy": "IfNotPresent",
+             "command": ["paddlerun", "check", "--json", "--timeout=120s", "--dir=/tmp"]}
+    space.create(make("check", worker=role("", 2, container=check), intranet="Service", cleanPodPolicy="Never"))
+    space.wait_completed("check", 120)
+    for i in range(2):
+        said = json.loads(space.c.core.read_namespaced_pod_log(f"check-worker-{i}", space.name, _preload_content=False).data)
+        results = {c["check"]: c["result"] for c in said["checks"]}
+        assert said["ok"] and set(results.values()) == {"ok"}, said
+        assert {"memory", "disk", "names", "servers", "reduce-shm", "reduce-tcp"} <= set(results), said
+
+
 @pytest.mark.parametrize("intranet", ["PodIP", "DNS"])
 def test_pods_without_a_launcher_have_torchruns_variables(space, intranet):
     """WORLD_SIZE is the template's own, which goes before the operator's."""
