@@ -10,7 +10,6 @@
 #include <dirent.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -236,6 +235,25 @@ static void join_all(struct trainer *all) {
     }
 }
 
+/* Servers end when all trainers have finished, one after another. */
+static void measure_end(struct trainer *all, double trainers_s, double servers_s) {
+    double began = now_s(), cpu_s = 0;
+    for (unsigned i = 0; i < n_trainers; i++) {
+        struct co_err err = {0};
+        must(rt_finish(all[i].client, &err), "finish", &err);
+    }
+    for (unsigned i = 0; i < n_processes; i++) {
+        struct rusage used = {0};
+        int status = 0;
+        (void)wait4(processes[i], &status, 0, &used);
+        cpu_s += (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+                 (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
+        must(status == 0 ? 0 : -1, "a server's process failed", NULL);
+    }
+    (void)printf("end_s %.3f cpu_s trainers %.3f servers %.3f\n", now_s() - began,
+        cost_of(getpid()).cpu_s - trainers_s, cpu_s - servers_s);
+}
+
 static void measure(enum rt_mode mode) {
     static struct trainer all[MANY_MAX];
     for (unsigned i = 0; i < n_trainers; i++) {
@@ -266,6 +284,7 @@ static void measure(enum rt_mode mode) {
     (void)printf("idle_cores trainers %.4f servers %.4f\n",
         (trainers_then.cpu_s - trainers_now.cpu_s) / 5,
         (servers_then.cpu_s - servers_now.cpu_s) / 5);
+    measure_end(all, trainers_then.cpu_s, servers_then.cpu_s);
 }
 
 int main(int argc, char **argv) {
@@ -296,9 +315,5 @@ int main(int argc, char **argv) {
     start_servers();
     measure(mode);
     (void)fflush(stdout);
-    for (unsigned i = 0; i < n_processes; i++) {
-        (void)kill(processes[i], SIGKILL);
-        (void)waitpid(processes[i], NULL, 0);
-    }
     _exit(0);
 }

@@ -47,6 +47,7 @@ struct pss_member {
     char peer[128];
     char cause[400];   /* AWAY, LOST: why */
     char refused[240]; /* not here: why its last hello was refused; "": none was */
+    bool unsaid;       /* FINISHED: the other trainers do not know it yet */
     bool parted;       /* FINISHED: it has the answer to its finish and will not reconnect */
     bool waits;        /* at the barrier; it asks again after a broken connection */
     struct rpc_frame_head barrier; /* head of that request */

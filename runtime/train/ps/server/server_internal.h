@@ -84,6 +84,7 @@ struct pss_server {
     int64_t said_ms;        /* when the log last said which trainers are missing */
     int64_t first_ms;       /* first hello; 0: none yet */
     int64_t orphan_ms;      /* since when only lost trainers have not finished; 0: not so */
+    uint32_t unsaid;        /* members that have finished, which the others do not know yet */
     bool over;              /* result is decided */
     int64_t over_ms;
     bool signaled;    /* fd was written */
@@ -109,6 +110,9 @@ bool pss_session_is_alive(const struct pss_session *se);
 CO_MUST_CHECK int pss_session_answer(struct rpc_stream *stream, uint64_t seq, struct co_err *err);
 /* The trainer has finished, as it says itself or others do. */
 void pss_server_finish(struct pss_server *s, uint32_t trainer);
+/* Notifies the trainers of those that have finished since the last time.  If this server is
+ * restarted, it learns that from them. */
+void pss_server_send_finished(struct pss_server *s);
 
 /* admit.c: a trainer says who it is, and gets a welcome; it has those of all servers, and begins.
  * Before begin it sends only hello and ping. */

@@ -10,6 +10,10 @@
 #include "runtime/train/ps/glog.h"
 #include "runtime/train/ps/server/server_internal.h"
 
+/* One notice for each pair of 2,000 trainers is 4 million: in jobs of more than this many trainers
+ * those who finish within a tick share one. */
+enum { AT_ONCE_MAX = 64 };
+
 /* ---- control messages ---- */
 
 void pss_session_set(struct pss_session *se, enum pss_session_state to) {
@@ -53,12 +57,20 @@ void pss_server_finish(struct pss_server *s, uint32_t trainer) {
     pss_server_check_end(s);
 }
 
-/* Notifies the other trainers that this one has finished.  If this server is restarted, it learns
- * that from them. */
-static void send_finished(struct pss_server *s, uint32_t trainer) {
+void pss_server_send_finished(struct pss_server *s) {
+    if (s->unsaid == 0) {
+        return;
+    }
+    CO_AUTOFREE uint32_t *trainers = co_xcalloc(s->unsaid, sizeof(*trainers));
     Rpc__Finished m = RPC__FINISHED__INIT;
-    m.n_trainers = 1;
-    m.trainers = &trainer;
+    m.trainers = trainers;
+    for (uint32_t i = 0; i < s->members.n; i++) {
+        if (s->members.all[i].unsaid) {
+            s->members.all[i].unsaid = false;
+            trainers[m.n_trainers++] = i;
+        }
+    }
+    s->unsaid = 0;
     Rpc__Control c = RPC__CONTROL__INIT;
     c.body_case = RPC__CONTROL__BODY_FINISHED;
     c.finished = &m;
@@ -78,7 +90,11 @@ static int do_finish(struct pss_session *se, const struct rpc_frame *f, struct c
     }
     pss_server_say(s, "trainer %u has finished", se->trainer);
     pss_server_finish(s, se->trainer);
-    send_finished(s, se->trainer);
+    s->members.all[se->trainer].unsaid = true;
+    s->unsaid++;
+    if (s->members.n <= AT_ONCE_MAX) {
+        pss_server_send_finished(s);
+    }
     return rc;
 }
 

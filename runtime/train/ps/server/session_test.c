@@ -58,6 +58,35 @@ static void a_repeated_finish_is_answered_and_ends_the_membership(void **state) 
     assert_int_equal(0, pss_server_wait(p->server, NULL));
 }
 
+/* Each once, whether the notice is sent at once or with a tick. */
+static void the_others_learn_who_has_finished(void **state) {
+    (void)state;
+    static const uint32_t sizes[] = {3, 1000};
+    for (size_t i = 0; i < CO_ARRAY_LEN(sizes); i++) {
+        struct pss_server_config c = usual;
+        c.trainers = sizes[i];
+        struct session_peer *stays = serve(&c), *first = peer_new(stays->server),
+                            *second = peer_new(stays->server);
+        struct session_peer *const all[] = {first, second, stays};
+        for (uint32_t k = 0; k < 3; k++) {
+            struct greeting g;
+            greet(&g, k);
+            g.hello.trainers = sizes[i];
+            send_greeting(all[k], &g);
+            await(all[k], &all[k]->answers, 1);
+        }
+        send_finish(first);
+        send_finish(second);
+        await(stays, &stays->finished, 2);
+        send_finish(stays); /* its answer comes behind all that was sent before */
+        await(stays, &stays->answers, 2);
+        assert_int_equal(2, stays->finished);
+        peer_free(first);
+        peer_free(second);
+        peer_end(stays);
+    }
+}
+
 static void say_who_has_finished(struct session_peer *p, uint32_t trainer) {
     Rpc__Begin b = RPC__BEGIN__INIT;
     b.finished = &trainer;
@@ -453,6 +482,7 @@ int main(void) {
         cmocka_unit_test(refusals_are_counted_when_they_are_not_logged),
         cmocka_unit_test(a_server_without_its_first_shard_can_be_measured),
         ONE(a_repeated_finish_is_answered_and_ends_the_membership),
+        cmocka_unit_test(the_others_learn_who_has_finished),
         ONE(a_trainer_reported_as_finished_may_finish_after_the_end),
         ONE(a_second_hello_ends_the_connection),
         ONE(a_hello_of_another_job_is_refused_with_what_differs),

@@ -31,6 +31,7 @@ struct session_peer {
     uint64_t incarnation;    /* of this peer */
     uint64_t step, barriers; /* from the welcome */
     uint64_t number;         /* of the last request that changes something */
+    unsigned finished;       /* trainers that the server announced */
 };
 
 /* Ignores frames of earlier connections. */
@@ -48,8 +49,11 @@ static inline void on_frame(void *arg, struct rpc_stream *st, struct rpc_frame *
         rpc_frame_error_read(f, &p->refused);
     }
     CO_CLEANUP(ps_control_freep) Rpc__Control *c = NULL;
-    if (f->head.kind == (RPC_FRAME_CONTROL | RPC_FRAME_ANSWER) && f->head.bytes > 0 &&
-        ps_control_unpack(f, &c, NULL) == 0 && c->body_case == RPC__CONTROL__BODY_WELCOME) {
+    if (f->head.kind == RPC_FRAME_CONTROL && ps_control_unpack(f, &c, NULL) == 0 &&
+        c->body_case == RPC__CONTROL__BODY_FINISHED) {
+        p->finished += (unsigned)c->finished->n_trainers;
+    } else if (f->head.kind == (RPC_FRAME_CONTROL | RPC_FRAME_ANSWER) && f->head.bytes > 0 &&
+               ps_control_unpack(f, &c, NULL) == 0 && c->body_case == RPC__CONTROL__BODY_WELCOME) {
         p->step = c->welcome->step;
         p->barriers = c->welcome->barriers;
     }

@@ -217,6 +217,7 @@ void pss_server_tick(void *arg) {
     struct pss_server *s = arg;
     int64_t now = co_now_ms();
     if (!s->over && !atomic_load(&s->stopping)) {
+        pss_server_send_finished(s);
         check_leases(s, now);
         pss_server_check_load(s);
         pss_server_check_order(s);
