@@ -9,6 +9,7 @@
  * steps that pull and push rows of all servers. */
 #include <dirent.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -184,8 +185,7 @@ static struct cost cost_of_servers(void) {
 /* Until each of them listens: has its threads. */
 static void await_servers(void) {
     while (cost_of_servers().threads < (long)(2 * n_servers + n_processes)) {
-        const struct timespec soon = {.tv_nsec = 50000000};
-        (void)nanosleep(&soon, NULL);
+        (void)poll(NULL, 0, 50); /* the kernel does not report that */
     }
 }
 
@@ -278,8 +278,7 @@ static void measure(enum rt_mode mode) {
         (stepped - joined) * 1000 / STEPS, (trainers_now.cpu_s - cpu) * 1000 / STEPS,
         (servers_now.cpu_s - cpus) * 1000 / STEPS);
     /* With nothing to do: heartbeats and leases. */
-    struct timespec quiet = {.tv_sec = 5};
-    (void)nanosleep(&quiet, NULL);
+    (void)poll(NULL, 0, 5000);
     const struct cost servers_then = cost_of_servers(), trainers_then = cost_of(getpid());
     (void)printf("idle_cores trainers %.4f servers %.4f\n",
         (trainers_then.cpu_s - trainers_now.cpu_s) / 5,
