@@ -63,17 +63,22 @@ class Lent:
     """Layers that normalise over the ranks of a wrapper, as they have no group of their own: one made of the wrapper's, where their calls do
     not wait behind gradients, and are in order whatever the order of these."""
 
-    def __init__(self, layers: Iterable[Any], group: Group) -> None:
-        """Collective."""
-        self._layers = [layer for layer in layers if layer.group is None or layer.group is group]
+    def __init__(self, group: Group) -> None:
         self._given = group
-        self._own = [layer.group for layer in self._layers]
-        self._group = group.split(0) if self._layers else None
-        for layer in self._layers:
+        self._group: Group | None = None
+        self._layers: list[tuple[Any, Group | None]] = []      # with the group that each had
+
+    def add(self, layers: Iterable[Any]) -> None:
+        """Collective."""
+        needy = [layer for layer in layers if layer.group is None or layer.group is self._given]
+        if needy and self._group is None:
+            self._group = self._given.split(0)
+        for layer in needy:
+            self._layers.append((layer, layer.group))
             layer.group = self._group
 
     def close(self) -> None:
-        for layer, own in zip(self._layers, self._own):
+        for layer, own in self._layers:
             if layer.group is self._group:
                 layer.group = own
         if self._group is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import operator
 import os
 import threading
 from collections import Counter, defaultdict
@@ -108,6 +109,26 @@ def _pieces(arrays: Iterable[tuple[Any, Array]]) -> Iterator[list[tuple[Any, Arr
         yield piece
 
 
+class Seen:
+    """What a model had when its parameters were listed: looked at in each step, so without their names."""
+
+    def __init__(self, modules: Iterable[Any], children: str, wants: Callable[[Any], bool]) -> None:
+        """children: the attribute that has a module's."""
+        self._wants, modules = wants, list(modules)
+        self._had = [(have, tuple(have.values())) for m in modules for have in (m._parameters, getattr(m, children))]
+        self._frozen = [p for m in modules for p in m._parameters.values() if p is not None and not wants(p)]
+        self._buffers = [m._buffers for m in modules if m._buffers]
+
+    def changed(self) -> bool:
+        """Whether a parameter or a layer is another one, or a frozen parameter wants a gradient."""
+        return any(map(self._wants, self._frozen)) or not all(
+            len(have) == len(had) and all(map(operator.is_, have.values(), had)) for have, had in self._had)
+
+    def has_buffers(self) -> list[Any]:
+        """Those of now: layers replace them."""
+        return [b for have in self._buffers for b in have.values() if b is not None]
+
+
 class Parallel:
     """The gradients of a model, averaged over the ranks of a group while backward still makes others.
 
@@ -121,31 +142,54 @@ class Parallel:
         """parameters: that want a gradient; others: that do not.  Collective."""
         wire = chosen("compression", compression, WIRES)
         sizes = [_megabytes("bucket size", bucket_mb), _megabytes("last bucket's size", last_mb)]
+        self._check(parameters)
+        instance("broadcast_buffers", broadcast_buffers, bool)
+        self._own = group is None
+        self.group = Group(Job()) if group is None else instance("group", group, Group)
+        self._options, self._broadcasts = (*sizes, wire), broadcast_buffers
+        self._said = f"{bucket_mb} MB, {last_mb} MB, {compression}, {broadcast_buffers}"
+        self._known: list[Any] = []                       # tensors that have been rank 0's
+        self.sync, self._running, self._closed = True, False, False
+        self._failed: BaseException | None = None
+        self._lock = threading.Lock()                     # devices of a framework may have a thread each
+        try:
+            self._take_on(parameters, others, buffers)
+        except BaseException:
+            self._leave()
+            raise
+
+    def _check(self, parameters: Named) -> None:
         if not parameters:
             raise InvalidError("the model has no parameter that wants a gradient, expected one at least")
         for name, parameter in parameters:
             if self._kind(parameter).split()[0] not in REDUCED:
                 raise UnsupportedError(f'parameter "{name}" is {self._kind(parameter)}, expected one of {", ".join(REDUCED)}')
-        instance("broadcast_buffers", broadcast_buffers, bool)
-        self._own = group is None
-        self.group = Group(Job()) if group is None else instance("group", group, Group)
+
+    def _take_on(self, parameters: Named, others: Named, buffers: Named) -> None:
+        """All ranks have the same, and those that are new are rank 0's."""
+        agree(self.group, [("bucket size, last bucket's size, compression, broadcast_buffers", self._said),
+                           *((name, f"a {what} of {self._kind(t)}") for what, named in (
+                               ("parameter", parameters), ("frozen parameter", others), ("buffer", buffers)) for name, t in named)])
+        known = {id(t) for t in self._known}
+        tensors = [t for named in (parameters, others, buffers) for _, t in named]
+        self._broadcast([t for t in tensors if id(t) not in known])
+        self._known = tensors
         self._parameters = [(name, p) for name, p in parameters if self._size(p)]
-        self._buffers = [b for _, b in buffers] if broadcast_buffers else []
-        self._options = (*sizes, wire)
-        self.sync, self._running, self._closed = True, False, False
-        self._failed: BaseException | None = None
-        self._lock = threading.Lock()                     # devices of a framework may have a thread each
+        self._buffers = [b for _, b in buffers] if self._broadcasts else []
+        self._learning = True
+        self._arrange(list(reversed(range(len(self._parameters)))))
+
+    def renew(self, parameters: Named, others: Named, buffers: Named) -> None:
+        """The model has other parameters now, or others want a gradient; collective, before a forward."""
+        self._check(parameters)
+        had = {id(p) for _, p in self._parameters}
+        self._reducer.close()
         try:
-            agree(self.group, [("bucket size, last bucket's size, compression, broadcast_buffers",
-                                f"{bucket_mb} MB, {last_mb} MB, {compression}, {broadcast_buffers}"),
-                               *((name, f"a {what} of {self._kind(t)}") for what, named in (
-                                   ("parameter", parameters), ("frozen parameter", others), ("buffer", buffers)) for name, t in named)])
-            self._broadcast([t for named in (parameters, others, buffers) for _, t in named])
-            self._learning = True
-            self._arrange(list(reversed(range(len(self._parameters)))))
-        except BaseException:
-            self._leave()
-            raise
+            self._take_on(parameters, others, buffers)
+        except Error as e:
+            name = next((f', parameter "{n}" for example' for n, p in parameters if id(p) not in had), "")
+            self._failed = type(e)(f"the model has changed on this rank{name}, expected the same change before the same step of all: {e}")
+            raise self._failed from e
 
     @staticmethod
     def _kind(tensor: Any) -> str:
@@ -214,14 +258,23 @@ class Parallel:
                 self._set_bytes(tensor, packed[at:at + array.size])
                 at += array.size
 
-    def forward(self, sync: bool, training: bool) -> None:
-        """One begins whose backward averages, or does not.  training: buffers become rank 0's."""
+    def use_buffers(self, now: Callable[[], list[Any]]) -> None:
+        """Those that the model has now."""
+        if self._broadcasts:
+            self._buffers = now()
+
+    def check(self) -> None:
+        """Whether a step may begin."""
         if self._closed:
             raise InvalidError("it is closed: expected a new one, or the model that it was made of")
         if self._running and self._failed is None:
             self._give_up(InvalidError("a backward ended in an error while its gradients were averaged"))
         if self._failed is not None:
             raise self._again(self._failed)
+
+    def forward(self, sync: bool, training: bool) -> None:
+        """One begins whose backward averages, or does not.  training: buffers become rank 0's."""
+        self.check()
         self.sync = sync
         if sync and training and self._buffers:
             self._broadcast(self._buffers)
@@ -243,15 +296,16 @@ class Parallel:
             C.rt_group_abort(self.group._group, str(e).encode(errors="replace"))
 
     def begin(self) -> None:
-        """A backward has begun whose gradients are averaged: called at each place where one may begin."""
-        if not self._running and self.sync and not self._closed:
+        """A backward has begun whose gradients are averaged: called at each place where one may begin.  That is so for the output of a
+        forward that averages even when later ones do not."""
+        if not self._running and not self._closed:
             self._running = True
             self._at_end(self._end)
 
     def made(self, i: int) -> None:
         """Backward has made the gradient of parameter i.  What fails here is raised at its end: not all frameworks let errors out of
         a hook."""
-        if not self.sync or self._closed or self._failed is not None:
+        if not (self.sync or self._running) or self._closed or self._failed is not None:
             return
         try:
             self.begin()

@@ -44,7 +44,7 @@ import paddle
 from ._lib import UnsupportedError, instance, renamed, with_options
 from ._norm import Lent, Shape, Statistics
 from ._options import SparseOptions, TableOptions
-from ._parallel import Parallel, tensors_in
+from ._parallel import Named, Parallel, Seen, tensors_in
 from ._rules import Initializer, Optimizer
 from ._training import Rows, Synchroniser, ahead
 from .arrays import Array
@@ -239,31 +239,55 @@ class DataParallel(paddle.nn.Layer):
     last_comm_buffer_size: of the bucket that is ready last.  compression: "bf16" or "f16" halves what travels; what rounding takes is added
     to the next step's gradients.  broadcast_buffers: forward while training begins with rank 0's buffers (running means).
 
-    A parameter without a gradient counts as zeros; where no rank has one, it has none.  Forward in no_sync(), or without
+    find_unused_parameters: as Paddle's; nothing changes.
+
+    A parameter without a gradient counts as zeros; where no rank has one, it has none.  What is unfrozen, replaced or added later, on all
+    ranks, is taken on by the next forward: new parameters become rank 0's.  Forward in no_sync(), or without
     gradients, does not communicate.  state_dict() has the model's own names.  Errors of communication are raised by Tensor.backward()
     (paddlert.PeerLostError, which names the rank, and others).
     """
 
     def __init__(self, layers: paddle.nn.Layer, group: Group | None = None, *, comm_buffer_size: float = 25, last_comm_buffer_size: float = 1,
-                 compression: str | None = None, broadcast_buffers: bool = True) -> None:
+                 compression: str | None = None, broadcast_buffers: bool = True, find_unused_parameters: bool = False,
+                 strategy: None = None) -> None:
         super().__init__()
         self._layers = instance("layers", layers, paddle.nn.Layer)
-        named = list(layers.named_parameters())
-        if any(not p.place.is_cpu_place() for _, p in named):
+        if strategy is not None:
+            raise UnsupportedError(f"strategy is {strategy!r}, expected None: options are DataParallel's own")
+        named = self._named()
+        if any(not p.place.is_cpu_place() for _, p in named[0]):
             warnings.warn("the model is not in main memory: its gradients are copied there, averaged and copied back", stacklevel=2)
-        norms = [m for m in layers.sublayers(include_self=True) if isinstance(m, paddle.nn.layer.norm._BatchNormBase)]
-        running = {id(t) for m in norms for t in (m._mean, m._variance)}              # to Paddle, parameters
-        self._parallel = _Parallel([(name, p) for name, p in named if not p.stop_gradient],
-                                   [(name, p) for name, p in named if p.stop_gradient and id(p) not in running],
-                                   [*layers.named_buffers(), *((name, p) for name, p in named if id(p) in running)], group, bucket_mb=comm_buffer_size, last_mb=last_comm_buffer_size,
-                                   compression=compression, broadcast_buffers=broadcast_buffers)
+        self._parallel = _Parallel(*named, group, bucket_mb=comm_buffer_size, last_mb=last_comm_buffer_size, compression=compression,
+                                   broadcast_buffers=broadcast_buffers)
         self._sync = True
-        parallel = self._parallel
         _let_errors_out()
-        for i, (_, p) in enumerate(parallel._parameters):
-            p._register_backward_hook(functools.partial(parallel.made, i))
-        lent = Lent([m for m in norms if isinstance(m, SyncBatchNorm)], parallel.group)
-        self._finalizer = weakref.finalize(self, _close, parallel, lent)
+        self._hooks: list[Any] = []
+        self._lent = Lent(self._parallel.group)
+        self._finalizer = weakref.finalize(self, _close, self._parallel, self._hooks, self._lent)
+        self._watch()
+
+    def _norms(self) -> list[Any]:
+        return [m for m in self._layers.sublayers(include_self=True) if isinstance(m, paddle.nn.layer.norm._BatchNormBase)]
+
+    def _named(self) -> tuple[Named, Named, Named]:
+        """Parameters that want a gradient, the others, and buffers."""
+        named = list(self._layers.named_parameters())
+        running = {id(t) for m in self._norms() for t in (m._mean, m._variance)}              # to Paddle, parameters
+        return ([(n, p) for n, p in named if not p.stop_gradient], [(n, p) for n, p in named if p.stop_gradient and id(p) not in running],
+                [*self._layers.named_buffers(), *((n, p) for n, p in named if id(p) in running)])
+
+    def _watch(self) -> None:
+        """The model as it is now."""
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks[:] = [_Hook(p, functools.partial(self._parallel.made, i)) for i, (_, p) in enumerate(self._parallel._parameters)]
+        norms = self._norms()
+        self._lent.add(m for m in norms if isinstance(m, SyncBatchNorm))
+        self._seen = Seen(self._layers.sublayers(include_self=True), "_sub_layers", lambda p: not p.stop_gradient)
+        self._running = [t for m in norms for t in (m._mean, m._variance)]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError("a DataParallel belongs to this process, and cannot be copied or pickled: expected its ._layers, or state_dict()")
 
     @property
     def group(self) -> Group:
@@ -275,6 +299,12 @@ class DataParallel(paddle.nn.Layer):
         if not paddle.is_grad_enabled():
             return self._layers(*inputs, **named)
         parallel = self._parallel
+        parallel.check()
+        if self._sync:
+            if self._seen.changed():
+                parallel.renew(*self._named())
+                self._watch()
+            parallel.use_buffers(lambda: self._seen.has_buffers() + self._running)
         parallel.forward(self._sync, self.training)
         output = self._layers(*inputs, **named)
         if parallel.sync:
@@ -318,7 +348,24 @@ class DataParallel(paddle.nn.Layer):
         self._finalizer()
 
 
-def _close(parallel: _Parallel, lent: Lent) -> None:
+class _Hook:
+    """Called when backward has made the gradient of a parameter, until it is removed: Paddle keeps it as long as the parameter."""
+
+    def __init__(self, parameter: paddle.Tensor, function: Callable[[], None]) -> None:
+        self._function: Callable[[], None] | None = function
+        parameter._register_backward_hook(self._call)
+
+    def _call(self) -> None:
+        if self._function is not None:
+            self._function()
+
+    def remove(self) -> None:
+        self._function = None
+
+
+def _close(parallel: _Parallel, hooks: Iterable[Any], lent: Lent) -> None:
+    for hook in hooks:
+        hook.remove()
     lent.close()
     parallel.close()
 

@@ -46,7 +46,7 @@ import torch
 from ._lib import InvalidError, UnsupportedError, instance, renamed, with_options
 from ._norm import Lent, Shape, Statistics
 from ._options import SparseOptions, TableOptions
-from ._parallel import Parallel, tensors_in
+from ._parallel import Named, Parallel, Seen, tensors_in
 from ._rules import Initializer, Optimizer
 from ._training import Rows, Synchroniser, ahead
 from .arrays import Array
@@ -276,6 +276,18 @@ class _Parallel(Parallel):
         torch.autograd.Variable._execution_engine.queue_callback(function)
 
 
+# What torch's own has, and what to do here.
+INSTEAD = {
+    "join": "ranks call forward and backward equally often; one without samples passes an empty batch and a loss of 0 * model(x).sum()",
+    "register_comm_hook": "compression= says how gradients travel",
+    "_register_comm_hook": "compression= says how gradients travel",
+    "_register_builtin_comm_hook": "compression= says how gradients travel",
+    "_set_static_graph": "nothing is to be said of the graph before",
+    "_register_fused_optim": "call the optimizer's step() after backward",
+    "reducer": "what it shows has no counterpart",
+}
+
+
 class DistributedDataParallel(torch.nn.Module):
     """A model that every rank has, each with its part of the batch: backward leaves the average of all ranks' gradients in .grad, and
     sends those that are made while it makes others.  Collective; the parameters and buffers become rank 0's.
@@ -284,32 +296,75 @@ class DistributedDataParallel(torch.nn.Module):
     last_bucket_mb: of the bucket that is ready last.  compression: "bf16" or "f16" halves what travels; what rounding takes is added to the
     next step's gradients.  broadcast_buffers: forward while training begins with rank 0's buffers (running means).
 
-    A parameter without a gradient counts as zeros; where no rank has one, it stays None.  Forward in no_sync(), or without
+    find_unused_parameters, static_graph, gradient_as_bucket_view, device_ids of one device, output_device: as torch's; nothing changes.
+
+    A parameter without a gradient counts as zeros; where no rank has one, it stays None.  What is unfrozen, replaced or added later, on all
+    ranks, is taken on by the next forward: new parameters become rank 0's.  Forward in no_sync(), or without
     gradients, does not communicate.  state_dict() has the model's own names, without "module.".  Errors of communication are raised
     by backward (paddlert.PeerLostError, which names the rank, and others).
     """
 
     def __init__(self, module: torch.nn.Module, group: Group | None = None, *, bucket_cap_mb: float = 25, last_bucket_mb: float = 1,
-                 compression: str | None = None, broadcast_buffers: bool = True) -> None:
+                 compression: str | None = None, broadcast_buffers: bool = True, find_unused_parameters: bool = False,
+                 static_graph: bool = False, gradient_as_bucket_view: bool = False, device_ids: Sequence[Any] | None = None,
+                 output_device: Any = None, process_group: None = None) -> None:
         super().__init__()
         self.module = instance("module", module, torch.nn.Module)
         if not hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
             raise UnsupportedError(f"this is PyTorch {torch.__version__}, expected 2.1 or later")
-        named = list(module.named_parameters())
-        wanted = [(name, p) for name, p in named if p.requires_grad]
-        if any(p.device.type != "cpu" for _, p in named):
+        if process_group is not None:
+            raise UnsupportedError(f"process_group is {process_group!r}, expected group=, a paddlert.Group")
+        if device_ids is not None and len(device_ids) > 1:
+            raise UnsupportedError(f"device_ids is {device_ids!r}, expected one device, where the model already is: one process for each")
+        named = self._named()
+        if any(p.device.type != "cpu" for _, p in named[0]):
             warnings.warn("the model is not in main memory: its gradients are copied there, averaged and copied back", stacklevel=2)
-        self._parallel = _Parallel(wanted, [(name, p) for name, p in named if not p.requires_grad], list(module.named_buffers()), group,
-                                   bucket_mb=bucket_cap_mb, last_mb=last_bucket_mb, compression=compression,
+        self._parallel = _Parallel(*named, group, bucket_mb=bucket_cap_mb, last_mb=last_bucket_mb, compression=compression,
                                    broadcast_buffers=broadcast_buffers)
         self._sync = True
-        parallel = self._parallel
-        hooks = [p.register_post_accumulate_grad_hook(lambda _, i=i: parallel.made(i))
-                 for i, (_, p) in enumerate(parallel._parameters)]
-        lent = Lent([m for m in module.modules() if isinstance(m, SyncBatchNorm)], parallel.group)
-        self._finalizer = weakref.finalize(self, _close, parallel, hooks, lent)
+        self._hooks: list[Any] = []
+        self._lent = Lent(self._parallel.group)
+        self._finalizer = weakref.finalize(self, _close, self._parallel, self._hooks, self._lent)
+        self._watch()
         self._register_state_dict_hook(_without_prefix)
         self._register_load_state_dict_pre_hook(self._with_prefix)
+
+    def _named(self) -> tuple[Named, Named, Named]:
+        """Parameters that want a gradient, the others, and buffers."""
+        named = list(self.module.named_parameters())
+        unmade = next((name for name, p in named if isinstance(p, torch.nn.parameter.UninitializedParameter)), None)
+        if unmade is not None:
+            raise InvalidError(f'parameter "{unmade}" has no shape yet, expected a forward of the model before it is wrapped')
+        return ([(n, p) for n, p in named if p.requires_grad], [(n, p) for n, p in named if not p.requires_grad],
+                list(self.module.named_buffers()))
+
+    def _watch(self) -> None:
+        """The model as it is now."""
+        parallel = self._parallel
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks[:] = [p.register_post_accumulate_grad_hook(lambda _, i=i: parallel.made(i))
+                          for i, (_, p) in enumerate(parallel._parameters)]
+        modules = list(self.module.modules())
+        self._lent.add(m for m in modules if isinstance(m, SyncBatchNorm))
+        self._seen = Seen(modules, "_modules", lambda p: bool(p.requires_grad))
+
+    def __getattr__(self, name: str) -> Any:
+        if name in INSTEAD:
+            raise AttributeError(f"DistributedDataParallel has no {name}: {INSTEAD[name]}")
+        return super().__getattr__(name)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError("a DistributedDataParallel belongs to this process, and cannot be copied or pickled: expected its .module, or state_dict()")
+
+    @property
+    def require_backward_grad_sync(self) -> bool:
+        """False is no_sync() until it is True again."""
+        return self._sync
+
+    @require_backward_grad_sync.setter
+    def require_backward_grad_sync(self, value: bool) -> None:
+        self._sync = bool(value)
 
     @property
     def group(self) -> Group:
@@ -321,6 +376,12 @@ class DistributedDataParallel(torch.nn.Module):
         if not torch.is_grad_enabled():
             return self.module(*inputs, **named)
         parallel = self._parallel
+        parallel.check()
+        if self._sync:
+            if self._seen.changed():
+                parallel.renew(*self._named())
+                self._watch()
+            parallel.use_buffers(self._seen.has_buffers)
         parallel.forward(self._sync, self.training)
         output = self.module(*inputs, **named)
         if parallel.sync:

@@ -2034,6 +2034,44 @@ print(refused(wrap, {"w": parameter(3)}, group=group, bucket_mb=0), refused(wrap
         "TypeError last bucket's size is '1', expected a number"]
 
 
+def test_a_model_that_changes_is_taken_on(python):
+    """Parameters that are new are rank 0's, others stay each rank's; a change on one rank alone is an error that names the parameter."""
+    out = finish(*parallel(python, """
+from paddlert._parallel import Seen
+a, b, c, d = parameter(3), parameter(2), parameter(4), parameter(5)
+for p in (a, b, c, d):
+    p.wants = p is not b
+layer = SimpleNamespace(_parameters={"a": a, "b": b}, _children={}, _buffers={"x": 1})
+model = SimpleNamespace(_parameters={}, _children={"layer": layer}, _buffers={})
+look = lambda: Seen([model, layer, *layer._children.values()], "_children", lambda p: p.wants)
+seen = look()
+print(seen.changed(), seen.has_buffers())
+b.wants = True
+print(seen.changed(), look().changed())
+seen = look()
+layer._parameters["a"] = c
+layer._buffers["x"] = 2
+print(seen.changed(), look().changed(), seen.has_buffers())
+seen = look()
+layer._children["more"] = SimpleNamespace(_parameters={"d": d}, _children={}, _buffers={})
+print(seen.changed(), look().changed())
+parallel = wrap({"a": a}, {"b": b}, group=group)
+a.value[:] = 10 + rank
+parallel.renew([("a", a), ("b", b), ("c", c)], [], [])
+print(float(a.value[0]) == 10 + rank, c.value.tolist())
+backward(parallel, {0: 1, 1: rank, 2: 4 * rank})
+print([float(p.grad[0]) for p in (a, b, c)])
+said = refused(parallel.renew, [("a", a), ("d", d)], [], []) if rank else refused(backward, parallel, {0: 1, 1: 1, 2: 1})
+print(said.split(": ")[0])
+print((refused(parallel.forward, True, True) or "").split(": ")[0])
+"""))
+    same = ["False [1]", "True False", "True False [2]", "True False", "True [1.0, 1.0, 1.0, 1.0]", "[1.0, 0.5, 2.0]"]
+    assert [o.splitlines()[:-2] for o in out] == [same] * 2, out
+    assert out[1].splitlines()[-2:] == ['InvalidError the model has changed on this rank, parameter "d" for example, expected the same change before '
+                                        "the same step of all", "InvalidError an earlier step failed"], out
+    assert out[0].splitlines()[-1].startswith("InvalidError an earlier step failed"), out
+
+
 def test_ranks_of_1_2_and_3_samples_normalise_together(python):
     """Beside NumPy: the statistics, and gradients of sum(y^3) over all ranks; channels first and last."""
     out = finish(*parallel(python, """
@@ -2058,7 +2096,8 @@ for last in (False, True):
           *(np.allclose(a, b, 1e-4, 1e-4) for a, b in zip(found, want)))
 other = group.split(0)
 layers = [SimpleNamespace(group=g) for g in (None, group, other)]
-lent = Lent(layers, group)
+lent = Lent(group)
+lent.add(layers)
 print(layers[0].group is layers[1].group is not group, layers[2].group is other, layers[0].group.size)
 lent.close()
 print([layer.group for layer in layers] == [None, group, other])

@@ -440,5 +440,87 @@ def case_norm_kinds():
         assert "1 value a channel" in str(e), e
 
 
+def same(what):
+    """The values of all ranks are the same."""
+    ranks = group.all_gather(np.concatenate([v.ravel() for v in values(what).values()]))
+    assert np.allclose(ranks, ranks[0], atol=0), np.abs(ranks - ranks[0]).max()
+
+
+def case_changed():
+    """Layers that are unfrozen, replaced and added once the model is wrapped, and running means that a layer replaces."""
+    model = wrap(net, group)
+
+    def step(said):
+        optimizer = optimizer_of(net)
+        clear(optimizer)
+        before = values(net)
+        loss_of(model, 0, rank, 0).backward()
+        grads = np.concatenate([np.array(p.grad.tolist()).ravel() for n, p in net.named_parameters() if p.grad is not None])
+        ranks = group.all_gather(grads)
+        assert np.allclose(ranks, ranks[0], atol=0), said
+        optimizer.step()
+        same(net)
+        return [n for n, v in values(net).items() if n in before and before[n].shape == v.shape and (before[n] != v).any()]
+    assert not any(n.startswith("frozen") for n in step("at first"))
+    for p in net.frozen.parameters():
+        p.requires_grad_(True) if TORCH else setattr(p, "stop_gradient", False)
+    assert {"frozen.weight", "frozen.bias"} <= set(step("unfrozen"))
+    net.last = filled(linear(WIDTH, 1), 20 + rank)
+    assert {"last.weight", "last.bias"} <= set(step("replaced"))
+    net.experts[0] = (framework.nn.Sequential)(linear(WIDTH, WIDTH), filled(linear(WIDTH, WIDTH), 30 + rank))
+    assert {"experts.0.0.weight", "experts.0.1.weight"} <= set(step("added"))
+    for p in net.first.parameters():
+        freeze(p)
+        p.grad = None if TORCH else p.clear_gradient()
+    assert not any(n.startswith("first") for n in step("frozen"))
+    one = filled(linear(WIDTH, 1), 1)
+    model = wrap(one, group)
+    for p in one.parameters() if rank else ():                               # on one rank alone
+        freeze(p)
+    if rank:
+        one.bias = filled(linear(WIDTH, 1), 2).bias
+    try:
+        model(batch(0, rank)[0]).sum().backward()
+        raise AssertionError("not refused")
+    except paddlert.Error as e:
+        assert "rank" in str(e), e
+
+
+def case_buffers_that_a_layer_replaces():
+    class Counts(Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = linear(WIDTH, 1)
+            self.register_buffer("seen", tensor(np.zeros(1, np.float32)))
+
+        def forward(self, x):
+            self.seen = self.seen + 1.0 + rank
+            return self.linear(x)
+
+    net = Counts()
+    model = wrap(net, group)
+    for step in range(3):
+        model(batch(step, rank)[0]).sum().backward()
+    assert net.seen.tolist() == [3.0 + rank], net.seen
+
+
+def case_order_of_flags():
+    """The output of a forward that averages does so whatever runs forward after it; no_sync inside of no_sync."""
+    model = wrap(net, group)
+    first = loss_of(model, 0, rank)
+    with model.no_sync():
+        with model.no_sync():
+            pass
+        loss_of(model, 1, rank)
+    first.backward()
+    same_grads = lambda: np.ptp(group.all_gather(np.array(net.first.weight.grad.tolist())), axis=0).max()      # noqa: E731
+    assert same_grads() == 0
+    with model.no_sync():
+        with model.no_sync():
+            pass
+        loss_of(model, 1, rank).backward()
+    assert same_grads() > 0
+
+
 globals()[f"case_{case}"]()
 print("done", flush=True)
