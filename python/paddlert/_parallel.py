@@ -9,32 +9,79 @@ import os
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from . import _abi
-from ._lib import C, Error, Here, InvalidError, UnsupportedError, call_long, check, chosen, instance, real
+from ._lib import C, Error, Here, InvalidError, UnsupportedError, call_long, check, chosen, instance, number, real
 from .arrays import Array
 from .group import Group
 from .job import Job
 
-WIRES = {None: _abi.RT_F32, "f16": _abi.RT_F16, "bf16": _abi.RT_BF16}
+WIRES = {None: _abi.RT_F32, "f16": _abi.RT_F16, "bf16": _abi.RT_BF16, "dgc": _abi.RT_F32}
 REDUCED = ("float32", "bfloat16", "float16")     # the reducer's sums are float32
 LINE = 1024                                      # bytes of what a rank says of its model
 PIECE = 32 << 20                                 # bytes that are broadcast together
 Named = Sequence[tuple[str, Any]]
 
 
+@dataclass(frozen=True)
+class DGC:
+    """Deep gradient compression (Lin et al. 2017, arXiv:1712.01887): of gradients of 16384 values and more only the largest entries travel.
+    The others stay on their rank and add up, until they are among the largest.
+
+    sparsity: the share that stays, at least 0 and below 1; several: one after the other, over rampup_step steps.
+    momentum: 0, the optimizer's own goes on top of what arrives.  Else gradients add up with momentum before they travel (nesterov: as
+    Nesterov's), and the optimizer must have none for those parameters: it would count twice.
+    clip_norm: each such gradient is scaled to this norm at most, of all ranks together; 0: not.  rampup_begin_step: steps that are dense before.
+    """
+    sparsity: float | Sequence[float] = 0.999
+    momentum: float = 0
+    nesterov: bool = False
+    clip_norm: float = 0
+    rampup_begin_step: int = 0
+    rampup_step: int = 1
+
+    def __post_init__(self) -> None:
+        shares = tuple(self.sparsity) if isinstance(self.sparsity, Iterable) else (self.sparsity,)
+        for share in shares:
+            if not 0 <= real("sparsity", share) < 1:
+                raise ValueError(f"sparsity is {share!r}, expected at least 0 and below 1")
+        if not shares:
+            raise ValueError("sparsity is [], expected one at least")
+        object.__setattr__(self, "sparsity", shares)
+        if not 0 <= real("momentum", self.momentum) <= 1:
+            raise ValueError(f"momentum is {self.momentum!r}, expected 0 to 1")
+        if not 0 <= real("clip_norm", self.clip_norm) < float("inf"):
+            raise ValueError(f"clip_norm is {self.clip_norm!r}, expected 0 or more")
+        instance("nesterov", self.nesterov, bool)
+        number("rampup_begin_step", self.rampup_begin_step, ctypes.c_uint64)
+        number("rampup_step", self.rampup_step, ctypes.c_uint64, 1)
+
+    def _c(self) -> Any:
+        shares = tuple(self.sparsity) if isinstance(self.sparsity, Iterable) else (self.sparsity,)
+        listed = (ctypes.c_float * len(shares))(*shares)
+        made = _abi.rt_dgc(momentum=self.momentum, nesterov=self.nesterov, clip_norm=self.clip_norm, rampup_begin_step=self.rampup_begin_step,
+                           rampup_step=self.rampup_step, sparsity=ctypes.cast(listed, ctypes.c_void_p), n_sparsity=len(shares))
+        made.keeps = listed
+        return made
+
+
 class Reducer(Here):
     """struct rt_reducer: gradients of float32, in the order in which backward makes them."""
 
-    def __init__(self, group: Group, gradients: Sequence[tuple[str, int]], bucket_bytes: int, last_bytes: int, wire: int) -> None:
+    def __init__(self, group: Group, gradients: Sequence[tuple[str, int]], bucket_bytes: int, last_bytes: int, wire: int,
+                 dgc: DGC | None = None) -> None:
         self._group, self._sizes = group, [n for _, n in gradients]
         self._handle: ctypes.c_void_p | None = None
         listed = (_abi.rt_gradient * len(gradients))(*(_abi.rt_gradient(name=name.encode(), n=n) for name, n in gradients))
         options = _abi.rt_reducer_options(bucket_bytes=bucket_bytes, last_bucket_bytes=last_bytes, wire=wire,
                                           error_feedback=wire != _abi.RT_F32)
+        given = dgc and dgc._c()
+        if given:
+            options.dgc = ctypes.cast(ctypes.byref(given), ctypes.c_void_p)
         handle = ctypes.c_void_p()
         call_long(group, "rt_reducer_open", group._open(), listed, len(listed), ctypes.byref(options), ctypes.byref(handle))
         self._handle, self._err = handle, _abi.co_err()
@@ -63,6 +110,10 @@ class Reducer(Here):
     def buckets(self) -> list[int]:
         """The bucket of each gradient, numbered as they travel."""
         return [int(C.rt_reducer_bucket(self._open(), i)) for i in range(len(self._sizes))]
+
+    def compressed(self, i: int) -> bool:
+        """Whether the last wait got the largest entries of that gradient alone."""
+        return bool(C.rt_reducer_compressed(self._open(), i))
 
     def ready(self, i: int) -> None:
         check(self._err, C.rt_reducer_ready(self._open(), i, ctypes.byref(self._err)))
@@ -138,16 +189,18 @@ class Parallel:
     """
 
     def __init__(self, parameters: Named, others: Named, buffers: Named, group: Group | None, *, bucket_mb: float, last_mb: float,
-                 compression: str | None, broadcast_buffers: bool) -> None:
+                 compression: str | DGC | None, broadcast_buffers: bool) -> None:
         """parameters: that want a gradient; others: that do not.  Collective."""
-        wire = chosen("compression", compression, WIRES)
+        dgc = compression if isinstance(compression, DGC) else DGC() if compression == "dgc" else None
+        wire = _abi.RT_F32 if dgc else chosen("compression", compression, WIRES)
         sizes = [_megabytes("bucket size", bucket_mb), _megabytes("last bucket's size", last_mb)]
         self._check(parameters)
         instance("broadcast_buffers", broadcast_buffers, bool)
         self._own = group is None
         self.group = Group(Job()) if group is None else instance("group", group, Group)
-        self._options, self._broadcasts = (*sizes, wire), broadcast_buffers
-        self._said = f"{bucket_mb} MB, {last_mb} MB, {compression}, {broadcast_buffers}"
+        self._options: tuple[int, int, int] = (sizes[0], sizes[1], wire)
+        self._dgc, self._broadcasts = dgc, broadcast_buffers
+        self._said = f"{bucket_mb} MB, {last_mb} MB, {dgc or compression}, {broadcast_buffers}"
         self._known: list[Any] = []                       # tensors that have been rank 0's
         self.sync, self._running, self._closed = True, False, False
         self._failed: BaseException | None = None
@@ -176,7 +229,7 @@ class Parallel:
         self._known = tensors
         self._parameters = [(name, p) for name, p in parameters if self._size(p)]
         self._buffers = [b for _, b in buffers] if self._broadcasts else []
-        self._learning = True
+        self._learning = self._dgc is None        # what dgc keeps back is in its buckets, which stay
         self._arrange(list(reversed(range(len(self._parameters)))))
 
     def renew(self, parameters: Named, others: Named, buffers: Named) -> None:
@@ -234,7 +287,7 @@ class Parallel:
         for place, i in enumerate(order):
             self._place[i] = place
         sizes = [(self._parameters[i][0], self._size(self._parameters[i][1])) for i in order]
-        self._reducer = Reducer(self.group, [*sizes, ("which there are", n)], *self._options)
+        self._reducer = Reducer(self.group, [*sizes, ("which there are", n)], *self._options, self._dgc)
         self._views = [self._view(self._reducer.values(self._place[i]), p) for i, (_, p) in enumerate(self._parameters)]
         self._there = self._reducer.values(n)
         in_order = self._reducer.buckets()
@@ -350,7 +403,7 @@ class Parallel:
             self._there[:] = self._is_taken
             self._reducer.ready(len(self._parameters))
             self._reducer.wait()                # no deadline: all_reduces, which have the group's call_timeout
-            averaged = np.flatnonzero(self._there).tolist()
+            averaged = [i for i in range(len(self._parameters)) if self._there[i] or self._was_kept_back(i)]
             if averaged:
                 self._give([(self._parameters[i][1], self._views[i]) for i in averaged])
             self._reset()
@@ -362,6 +415,11 @@ class Parallel:
             raise
         finally:
             self._running = False
+
+    def _was_kept_back(self, i: int) -> bool:
+        """Whether no rank has that gradient in this step, and some sent what dgc kept back of earlier ones."""
+        return self._dgc is not None and self._reducer.compressed(self._place[i]) and bool(
+            self._reducer.values(self._place[i]).any())
 
     def _learn(self, order: list[int]) -> None:
         """The order in which rank 0 has made gradients is that of the buckets from now on."""

@@ -44,7 +44,7 @@ import paddle
 from ._lib import UnsupportedError, instance, renamed, with_options
 from ._norm import Lent, Shape, Statistics
 from ._options import SparseOptions, TableOptions
-from ._parallel import Named, Parallel, Seen, tensors_in
+from ._parallel import DGC, Named, Parallel, Seen, tensors_in
 from ._rules import Initializer, Optimizer
 from ._training import Rows, Synchroniser, ahead
 from .arrays import Array
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
     Dense: TypeAlias = "DistributedModel"
 
-__all__ = ["DataParallel", "DistributedModel", "Embedding", "Samples", "SyncBatchNorm", "ahead"]
+__all__ = ["DGC", "DataParallel", "DistributedModel", "Embedding", "Samples", "SyncBatchNorm", "ahead"]
 
 
 if not TYPE_CHECKING:
@@ -237,7 +237,7 @@ class DataParallel(paddle.nn.Layer):
 
     group: a paddlert.Group, None: the workers of the environment.  comm_buffer_size: gradients travel in buckets of about so many MB;
     last_comm_buffer_size: of the bucket that is ready last.  compression: "bf16" or "f16" halves what travels; what rounding takes is added
-    to the next step's gradients.  broadcast_buffers: forward while training begins with rank 0's buffers (running means).
+    to the next step's gradients; "dgc", a DGC: of large gradients only the largest entries travel.  broadcast_buffers: forward while training begins with rank 0's buffers (running means).
 
     find_unused_parameters: as Paddle's; nothing changes.
 
@@ -248,7 +248,7 @@ class DataParallel(paddle.nn.Layer):
     """
 
     def __init__(self, layers: paddle.nn.Layer, group: Group | None = None, *, comm_buffer_size: float = 25, last_comm_buffer_size: float = 1,
-                 compression: str | None = None, broadcast_buffers: bool = True, find_unused_parameters: bool = False,
+                 compression: str | DGC | None = None, broadcast_buffers: bool = True, find_unused_parameters: bool = False,
                  strategy: None = None) -> None:
         super().__init__()
         self._layers = instance("layers", layers, paddle.nn.Layer)

@@ -46,7 +46,7 @@ import torch
 from ._lib import InvalidError, UnsupportedError, instance, renamed, with_options
 from ._norm import Lent, Shape, Statistics
 from ._options import SparseOptions, TableOptions
-from ._parallel import Named, Parallel, Seen, tensors_in
+from ._parallel import DGC, Named, Parallel, Seen, tensors_in
 from ._rules import Initializer, Optimizer
 from ._training import Rows, Synchroniser, ahead
 from .arrays import Array
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
     Dense: TypeAlias = "DistributedModel"
 
-__all__ = ["DistributedDataParallel", "DistributedModel", "Embedding", "EmbeddingBag", "Samples", "SyncBatchNorm", "ahead"]
+__all__ = ["DGC", "DistributedDataParallel", "DistributedModel", "Embedding", "EmbeddingBag", "Samples", "SyncBatchNorm", "ahead"]
 
 
 if not TYPE_CHECKING:
@@ -294,7 +294,7 @@ class DistributedDataParallel(torch.nn.Module):
 
     group: a paddlert.Group, None: the workers of the environment.  bucket_cap_mb: gradients travel in buckets of about this size;
     last_bucket_mb: of the bucket that is ready last.  compression: "bf16" or "f16" halves what travels; what rounding takes is added to the
-    next step's gradients.  broadcast_buffers: forward while training begins with rank 0's buffers (running means).
+    next step's gradients; "dgc", a DGC: of large gradients only the largest entries travel.  broadcast_buffers: forward while training begins with rank 0's buffers (running means).
 
     find_unused_parameters, static_graph, gradient_as_bucket_view, device_ids of one device, output_device: as torch's; nothing changes.
 
@@ -305,7 +305,7 @@ class DistributedDataParallel(torch.nn.Module):
     """
 
     def __init__(self, module: torch.nn.Module, group: Group | None = None, *, bucket_cap_mb: float = 25, last_bucket_mb: float = 1,
-                 compression: str | None = None, broadcast_buffers: bool = True, find_unused_parameters: bool = False,
+                 compression: str | DGC | None = None, broadcast_buffers: bool = True, find_unused_parameters: bool = False,
                  static_graph: bool = False, gradient_as_bucket_view: bool = False, device_ids: Sequence[Any] | None = None,
                  output_device: Any = None, process_group: None = None) -> None:
         super().__init__()

@@ -2028,10 +2028,44 @@ print(refused(wrap, {"w": parameter(3)}, group=group, bucket_mb=0), refused(wrap
         f'{whole}"x" is a frozen parameter of float32 [3], on rank 0 "x" is a buffer of float32 [3]{options}',
         'UnsupportedError parameter "w" is float64 [3], expected one of float32, bfloat16, float16',
         "InvalidError the model has no parameter that wants a gradient, expected one at least",
-        "ValueError compression is 'f32', expected one of f16, bf16",
+        "ValueError compression is 'f32', expected one of f16, bf16, dgc",
         "TypeError group is 4, expected a paddlert.Group",
         "ValueError bucket size is 0, expected megabytes, more than 0",
         "TypeError last bucket's size is '1', expected a number"]
+
+
+def test_the_largest_entries_travel_and_the_others_add_up(python):
+    """dgc: nothing is lost, not even of a gradient that no rank has later; small gradients are dense; options that differ are refused."""
+    out = finish(*parallel(python, """
+from paddlert._parallel import DGC
+large, small, other = parameter(20000), parameter(10), parameter(20000)
+parallel = wrap({"large": large, "small": small, "other": other}, group=group, compression=DGC(sparsity=0.75))
+own = lambda r, step: (np.random.default_rng([r, step]).permutation(20000) + 1).astype("f4")
+total, given = np.zeros(20000), np.zeros(20000)
+for step in range(30):
+    for p in (large, small, other):
+        p.grad = None
+    parallel.forward(True, True)
+    if step < 3:
+        total += (own(0, step) + own(1, step)) / 2
+        backward(parallel, {0: own(rank, step), 1: rank})
+        print(step, int((large.grad != 0).sum()) <= 10000, float(small.grad[0]), other.grad is None)
+    else:
+        parallel.begin()
+        ends.pop()()
+    given += 0 if large.grad is None else large.grad
+print(np.allclose(given, total, 1e-4), large.grad is None, small.grad is None)
+print(refused(wrap, {"w": parameter(3)}, group=group, compression=DGC(momentum=0.9) if rank else "dgc").split("; ")[0][-30:])
+for options in ({"sparsity": 1}, {"sparsity": []}, {"momentum": 2}, {"clip_norm": -1}, {"rampup_step": 0}, {"nesterov": 1}, {"sparsity": "x"}):
+    print(refused(DGC, **options))
+"""))
+    said = out[0].splitlines()
+    assert said[:4] == [*(f"{i} True 0.5 True" for i in range(3)), "True True True"] and out[0] == out[1], out
+    assert "rampup_step=1), True" in said[4], said
+    assert said[5:] == ["ValueError sparsity is 1, expected at least 0 and below 1", "ValueError sparsity is [], expected one at least",
+                        "ValueError momentum is 2, expected 0 to 1", "ValueError clip_norm is -1, expected 0 or more",
+                        "ValueError rampup_step is 0, expected a whole number from 1 to 18446744073709551615",
+                        "TypeError nesterov is 1, expected a bool", "TypeError sparsity is 'x', expected a number"], said
 
 
 def test_a_model_that_changes_is_taken_on(python):

@@ -446,6 +446,24 @@ def same(what):
     assert np.allclose(ranks, ranks[0], atol=0), np.abs(ranks - ranks[0]).max()
 
 
+def case_dgc():
+    """A large layer, all of whose entries travel within a few steps, beside one that is dense."""
+    wide = lambda: framework.nn.Sequential(linear(WIDTH, 3000), framework.nn.Tanh(), linear(3000, 1))         # noqa: E731
+    first, second = filled(wide(), 3), filled(wide(), 3)
+    model = wrap(second, group, compression=ours.DGC(sparsity=0.5))
+    sgd = lambda m: framework.optim.SGD(m.parameters(), lr=1e-3) if TORCH else framework.optimizer.SGD(1e-3, parameters=m.parameters())  # noqa: E731
+    for trained, batches in ((first, range(size)), (model, [rank])):
+        optimizer = sgd(trained)
+        for step in range(20):
+            clear(optimizer)
+            for r in batches:
+                x, y = batch(step, r)
+                (((trained(x) - y) ** 2).mean() / (size if trained is first else 1)).backward()
+            optimizer.step()
+    same(second)
+    near(values(second), values(first), 0.02)
+
+
 def case_changed():
     """Layers that are unfrozen, replaced and added once the model is wrapped, and running means that a layer replaces."""
     model = wrap(net, group)
