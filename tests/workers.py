@@ -1,4 +1,4 @@
-"""Workers of an elastic job, which tests kill and start again (tests/python/programs)."""
+"""Workers of an elastic job, which tests kill and start again (members.py and elastic.py of tests/python/programs)."""
 import os
 import signal
 import time

@@ -4,7 +4,7 @@ Where to begin, by what you want to do; each has its own help(), as help(paddler
 
     a PyTorch or Paddle model with rows on servers     paddlert.torch, paddlert.paddle: Embedding, DistributedModel
     the same model on each worker, gradients averaged  paddlert.torch.DistributedDataParallel, paddlert.paddle.DataParallel
-    training that outlives workers, and takes them in  paddlert.elastic: Elastic
+    training that outlives workers, and takes them in  paddlert.elastic, paddlert.torch.Elastic, paddlert.paddle.Elastic
     tables on servers, with NumPy alone                Job, Dense, Sparse, Client
     batches of text files, read by threads             paddlert.data: Dataset
     a server in this process, for a test or notebook   Server; a process of its own: python -m paddlert server

@@ -202,6 +202,7 @@ class Parallel:
         self._dgc, self._broadcasts = dgc, broadcast_buffers
         self._said = f"{bucket_mb} MB, {last_mb} MB, {dgc or compression}, {broadcast_buffers}"
         self._known: list[Any] = []                       # tensors that have been rank 0's
+        self.weight = 1.0                                 # of this rank's gradients
         self.sync, self._running, self._closed = True, False, False
         self._failed: BaseException | None = None
         self._lock = threading.Lock()                     # devices of a framework may have a thread each
@@ -220,9 +221,10 @@ class Parallel:
 
     def _take_on(self, parameters: Named, others: Named, buffers: Named) -> None:
         """All ranks have the same, and those that are new are rank 0's."""
-        agree(self.group, [("bucket size, last bucket's size, compression, broadcast_buffers", self._said),
-                           *((name, f"a {what} of {self._kind(t)}") for what, named in (
-                               ("parameter", parameters), ("frozen parameter", others), ("buffer", buffers)) for name, t in named)])
+        self._rows = [("bucket size, last bucket's size, compression, broadcast_buffers", self._said),
+                      *((name, f"a {what} of {self._kind(t)}") for what, named in (
+                          ("parameter", parameters), ("frozen parameter", others), ("buffer", buffers)) for name, t in named)]
+        agree(self.group, self._rows)
         known = {id(t) for t in self._known}
         tensors = [t for named in (parameters, others, buffers) for _, t in named]
         self._broadcast([t for t in tensors if id(t) not in known])
@@ -383,6 +385,10 @@ class Parallel:
         """A bucket's gradients at once, which is faster than one by one: none travels before all are there."""
         made = self._made_of.pop(bucket)
         self._take([(self._parameters[i][1], self._views[i]) for i in made])
+        if self.weight != 1:
+            for i in made:
+                values = self._reducer.values(self._place[i])
+                np.multiply(values, np.float32(self.weight), out=values)
         for i in made:
             self._reducer.ready(self._place[i])
 
@@ -431,6 +437,23 @@ class Parallel:
             self._reducer.close()
             self._arrange(wanted.tolist())
 
+    def detach(self) -> None:
+        """From the group, which may be closed then; until attach()."""
+        self._views, self._there = [], np.zeros(0, np.float32)
+        self._reducer.close()
+
+    def attach(self, group: Group) -> None:
+        """Averages are over the ranks of this group; collective.  A backward that has failed counts no longer."""
+        if self._dgc is not None:
+            raise UnsupportedError('compression is "dgc", which keeps parts of gradients on a worker that would be lost with it: expected '
+                                   '"f16", "bf16" or None')
+        self.group, self._failed, self._running = group, None, False
+        agree(group, self._rows)
+        order = np.array([*self._order, self._learning])
+        group.broadcast(order)                            # that of rank 0
+        self._learning = bool(order[-1])
+        self._arrange(order[:-1].tolist())
+
     def _leave(self) -> None:
         if self._own:
             self.group.close()
@@ -443,8 +466,7 @@ class Parallel:
         if self._failed is None and (error is not None or self._running):
             self._give_up(error or InvalidError("it is closed in a backward that has not ended"))
         self._closed = True
-        self._views, self._there = [], np.zeros(0, np.float32)
-        self._reducer.close()
+        self.detach()
         self._leave()
 
 

@@ -8,7 +8,8 @@
                 model.update(elastic.group.all_reduce(gradient, "avg"))
 
 Every batch is one of the job, of which each rank has a part.  When a rank dies the others deal the batch out among themselves and do the
-step again.  A worker that is started again gets what the others have, and its part from the next batch on.
+step again.  A worker that is started again gets what the others have, and its part from the next batch on.  paddlert.torch.Elastic and
+paddlert.paddle.Elastic do so with a framework's models.
 """
 from __future__ import annotations
 
@@ -24,8 +25,9 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from . import data as data_module
-from ._admission import Admission, Roster
+from ._admission import ANYWHERE, Admission, Roster
 from ._lib import C, GoneError, InvalidError, PeerLostError, TimeoutError, UnsupportedError, chosen, instance, number, real
+from ._parallel import Parallel
 from .arrays import Array
 from .group import Group
 from .job import Job
@@ -319,7 +321,7 @@ class Elastic:
         return None
 
     def _tensor_of(self, kind: str, array: Array) -> Any:
-        raise UnsupportedError("the state has tensors of a framework, which only a class of that framework takes")
+        raise UnsupportedError("the state has tensors of a framework, expected its own class: paddlert.torch.Elastic or paddlert.paddle.Elastic")
 
     def _leave(self) -> None:
         """Nothing uses the group any more."""
@@ -529,3 +531,50 @@ class Elastic:
             self._admission.stop()
             self._leave()
             self.group.close()
+
+
+def solo() -> Group:
+    """Of this process alone: what a model has that is not in the others' group yet."""
+    return Group(endpoints=[ANYWHERE], name="alone")
+
+
+class ElasticModel(Elastic):
+    """What those of torch and paddle share: a wrapped model, whose averages are over the ranks that there are."""
+    model: Any                                # the wrapper
+    _parallel: Parallel
+    _tensor: type
+
+    def _array_of(self, value: Any) -> tuple[str, Array] | None:
+        parallel = self._parallel
+        return (parallel._kind(value), parallel._bytes(value)) if isinstance(value, self._tensor) else None
+
+    def _leave(self) -> None:
+        self._parallel.detach()
+
+    def _enter(self) -> None:
+        self._parallel.attach(self.group)
+
+    def _weigh(self, weight: float) -> None:
+        self._parallel.weight = weight
+
+    def close(self) -> None:
+        """Leaves the others; the model is by itself again."""
+        super().close()
+        self.model.close()
+
+
+def listed(name: str, value: Any, kind: type) -> list[Any]:
+    """One of a kind, or several."""
+    found = list(value) if isinstance(value, (list, tuple)) else [value]
+    if not found:
+        raise ValueError(f"{name} is empty, expected one at least")
+    return [instance(name, v, kind) for v in found]
+
+
+def states(model: Any, optimizers: Sequence[Any], others: Mapping[str, Any] | None) -> dict[str, Any]:
+    """By name."""
+    more = dict(others or {})
+    own = {"model": model, **{f"optimizer {i}": o for i, o in enumerate(optimizers)}}
+    if taken := sorted(set(own) & set(more)):
+        raise ValueError(f"others has {taken[0]!r}, expected another name")
+    return {**own, **more}

@@ -28,19 +28,23 @@ Without servers, each worker has the whole model, and gradients are averaged:
             F.mse_loss(model(x), y).backward()
             optimizer.step()
             optimizer.clear_grad()
+
+For workers that die and come back: Elastic.
 """
 from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import paddle
 
+from . import elastic
 from ._lib import UnsupportedError, instance, renamed, with_options
 from ._norm import Lent, Shape, Statistics
 from ._options import SparseOptions, TableOptions
@@ -50,6 +54,7 @@ from ._training import Rows, Synchroniser, ahead
 from .arrays import Array
 from .data import Dataset, process_part
 from .group import Group
+from .job import Job
 from .ps import Sparse
 
 if TYPE_CHECKING:
@@ -61,7 +66,7 @@ if TYPE_CHECKING:
 
     Dense: TypeAlias = "DistributedModel"
 
-__all__ = ["DGC", "DataParallel", "DistributedModel", "Embedding", "Samples", "SyncBatchNorm", "ahead"]
+__all__ = ["DGC", "DataParallel", "DistributedModel", "Elastic", "Embedding", "Samples", "SyncBatchNorm", "ahead"]
 
 
 if not TYPE_CHECKING:
@@ -450,6 +455,53 @@ class SyncBatchNorm(paddle.nn.layer.norm._BatchNormBase):
         self._check_data_format(self._data_format)
         self._check_input_dim(x)
         return _Normalise.apply(x, self.weight, self.bias, self)
+
+
+
+class Elastic(elastic.ElasticModel):
+    """Data parallel training that continues when workers die, and takes in those that come back, without a checkpoint.  Collective.
+
+    A with of the loop is a step.  Its backward leaves the average over all samples of the job's batch in .grad, however they are dealt out:
+    the loss is the mean over this worker's part.  What waits for other workers comes before the first optimizer's step.
+
+    model: trained in place; .model is the wrapper to call.  optimizer: one, or a list; all of them step in each step.
+    others: more that belongs to the state, by name: schedules, scalers.  data, on_loss, values, min_workers, start_timeout, call_timeout, job:
+        as of paddlert.elastic.Elastic.
+    comm_buffer_size, last_comm_buffer_size, compression, broadcast_buffers: as of DataParallel."""
+
+    _tensor = paddle.Tensor
+
+    def __init__(self, model: paddle.nn.Layer, optimizer: paddle.optimizer.Optimizer | Sequence[paddle.optimizer.Optimizer], data: elastic.Reader, *,
+                 job: Job | None = None, on_loss: str = "repeat", values: Mapping[str, Any] | None = None, min_workers: int = 1,
+                 start_timeout: float = 600, call_timeout: float = 600, others: Mapping[str, Any] | None = None,
+                 comm_buffer_size: float = 25, last_comm_buffer_size: float = 1, compression: str | None = None,
+                 broadcast_buffers: bool = True) -> None:
+        optimizers = elastic.listed("optimizer", optimizer, paddle.optimizer.Optimizer)
+        self._optimizers = len(optimizers)
+        with elastic.solo() as alone:
+            self.model = DataParallel(model, alone, comm_buffer_size=comm_buffer_size, last_comm_buffer_size=last_comm_buffer_size,
+                                      compression=compression, broadcast_buffers=broadcast_buffers)
+            self._parallel = self.model._parallel
+            self._parallel.detach()
+        for i, o in enumerate(optimizers):
+            o.step = self._watched(i, o.step)
+        super().__init__(elastic.states(model, optimizers, others), data, job=job, on_loss=on_loss, values=values, min_workers=min_workers,
+                         start_timeout=start_timeout, call_timeout=call_timeout)
+
+    def _watched(self, i: int, step: Callable[..., Any]) -> Callable[..., Any]:
+        """Paddle has no hook behind an optimizer's step."""
+        @functools.wraps(step)
+        def stepped(*arguments: Any, **named: Any) -> Any:
+            result = step(*arguments, **named)
+            self._optimized(i)
+            return result
+        return stepped
+
+    def _tensor_of(self, kind: str, array: Array) -> paddle.Tensor:
+        name, _, shape = kind.partition(" ")
+        made = paddle.zeros(json.loads(shape), dtype=name)
+        _Parallel._set_bytes(made, array)
+        return made
 
 
 class Samples(paddle.io.IterableDataset):

@@ -29,11 +29,14 @@ Without servers, each worker has the whole model, and gradients are averaged:
             optimizer.zero_grad()
             F.mse_loss(model(x), y).backward()
             optimizer.step()
+
+For workers that die and come back: Elastic.
 """
 from __future__ import annotations
 
 import contextlib
 import copy
+import json
 import math
 import warnings
 import weakref
@@ -43,6 +46,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import torch
 
+from . import elastic
 from ._lib import InvalidError, UnsupportedError, instance, renamed, with_options
 from ._norm import Lent, Shape, Statistics
 from ._options import SparseOptions, TableOptions
@@ -52,6 +56,7 @@ from ._training import Rows, Synchroniser, ahead
 from .arrays import Array
 from .data import Dataset, process_part
 from .group import Group
+from .job import Job
 from .ps import Sparse
 
 if TYPE_CHECKING:
@@ -63,7 +68,7 @@ if TYPE_CHECKING:
 
     Dense: TypeAlias = "DistributedModel"
 
-__all__ = ["DGC", "DistributedDataParallel", "DistributedModel", "Embedding", "EmbeddingBag", "Samples", "SyncBatchNorm", "ahead"]
+__all__ = ["DGC", "DistributedDataParallel", "DistributedModel", "Elastic", "Embedding", "EmbeddingBag", "Samples", "SyncBatchNorm", "ahead"]
 
 
 if not TYPE_CHECKING:
@@ -509,6 +514,40 @@ class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
             momentum = 1 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
         normalised: torch.Tensor = _Normalise.apply(x, self.weight, self.bias, self, momentum)
         return normalised
+
+
+class Elastic(elastic.ElasticModel):
+    """Data parallel training that continues when workers die, and takes in those that come back, without a checkpoint.  Collective.
+
+    A with of the loop is a step.  Its backward leaves the average over all samples of the job's batch in .grad, however they are dealt out:
+    the loss is the mean over this worker's part.  What waits for other workers comes before the first optimizer's step.
+
+    model: trained in place; .model is the wrapper to call.  optimizer: one, or a list; all of them step in each step.
+    others: more that belongs to the state, by name: schedules, scalers.  data, on_loss, values, min_workers, start_timeout, call_timeout, job:
+        as of paddlert.elastic.Elastic.
+    bucket_cap_mb, last_bucket_mb, compression, broadcast_buffers: as of DistributedDataParallel."""
+
+    _tensor = torch.Tensor
+
+    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer], data: elastic.Reader, *,
+                 job: Job | None = None, on_loss: str = "repeat", values: Mapping[str, Any] | None = None, min_workers: int = 1,
+                 start_timeout: float = 600, call_timeout: float = 600, others: Mapping[str, Any] | None = None,
+                 bucket_cap_mb: float = 25, last_bucket_mb: float = 1, compression: str | None = None, broadcast_buffers: bool = True) -> None:
+        optimizers = elastic.listed("optimizer", optimizer, torch.optim.Optimizer)
+        self._optimizers = len(optimizers)
+        with elastic.solo() as alone:
+            self.model = DistributedDataParallel(model, alone, bucket_cap_mb=bucket_cap_mb, last_bucket_mb=last_bucket_mb, compression=compression,
+                                                 broadcast_buffers=broadcast_buffers)
+            self._parallel = self.model._parallel
+            self._parallel.detach()
+        for i, o in enumerate(optimizers):
+            o.register_step_post_hook(lambda *_, i=i: self._optimized(i))
+        super().__init__(elastic.states(model, optimizers, others), data, job=job, on_loss=on_loss, values=values, min_workers=min_workers,
+                         start_timeout=start_timeout, call_timeout=call_timeout)
+
+    def _tensor_of(self, kind: str, array: Array) -> torch.Tensor:
+        name, _, shape = kind.partition(" ")
+        return torch.from_numpy(array).view(getattr(torch, name)).view(json.loads(shape))
 
 
 class Samples(torch.utils.data.IterableDataset):
