@@ -2,12 +2,16 @@
 import json
 import os
 import random
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
+from rig import BIN
 from wheel import ROOT, finish, package, python  # noqa: F401
-from workers import NEVER, SECONDS, Workers, alone, losses
+from workers import NEVER, SECONDS, Workers, alone, losses, wait_for
 
 PROGRAM = ROOT / "tests/python/programs/members.py"
 BATCHES = 30                                    # an epoch's
@@ -48,3 +52,51 @@ def test_the_others_continue_without_those_that_stay_away(python, tmp_path):
     workers.gate(NEVER)
     last, = finish(workers.at[1], seconds=SECONDS)
     assert last.splitlines()[-1].split(" ")[1:5] == ["60", "1200", "0", str(2 * sum(range(600)))]
+
+
+def test_the_launcher_starts_those_again_that_fail(package, tmp_path):
+    """--elastic_level 2: each by itself, while the others keep running."""
+    log, gate = tmp_path / "log", tmp_path / "gate"
+    killed = {}                                 # home by process
+
+    def newest():
+        """The process of each home, as far as it has joined and was not killed."""
+        found = {}
+        for home in range(4):
+            lines = [line.split() for line in (tmp_path / f"log.{home}").read_text().splitlines()] if (tmp_path / f"log.{home}").exists() else []
+            found |= {home: line[1] for line in lines if line[0] == "in" and line[1] not in killed}
+        return found
+
+    def open_gate(step, end=NEVER):
+        (tmp_path / "next").write_text(f"{step} {end}")
+        os.replace(tmp_path / "next", gate)
+
+    def steps():
+        lines = [line.split() for f in tmp_path.glob("log.*") for line in f.read_text().splitlines(True) if line.endswith("\n")]
+        return 1 + max((int(line[0]) for line in lines if line[0].isdecimal()), default=-1)
+
+    def are_in():
+        assert launcher.poll() is None, launcher.communicate()
+        open_gate(steps() + 1)
+        return len(newest()) == 4
+    open_gate(0)
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PADDLE_")}
+    launcher = subprocess.Popen([BIN / "paddlerun", "launch", "--nproc_per_node", "4", "--elastic_level", "2", "--max_restart", "9", "--log_dir", "logs",
+                                 PROGRAM, "repeat", log, str(10 ** 6)], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                env={**env, "PYTHONPATH": str(package), "PADDLERUN_PYTHON": sys.executable, "GATE": str(gate), "OMP_NUM_THREADS": "1"})
+    try:
+        for home in (0, 2, 2, 3):
+            wait_for(are_in, lambda: (newest(), killed))
+            killed[newest()[home]] = home
+            os.kill(int(list(killed)[-1]), signal.SIGKILL)
+        wait_for(are_in, lambda: (newest(), killed))
+        end = steps() + BATCHES
+        open_gate(NEVER, end)
+        out, _ = launcher.communicate(timeout=SECONDS)
+    finally:
+        launcher.kill()
+    assert launcher.returncode == 0 and "worker 2: killed by SIGKILL; it is started again, restart 3 of 9, and the others continue" in out, out
+    for home in range(4):
+        text = (tmp_path / f"logs/workerlog.{home}").read_text()
+        assert f"done {end} {end * 20} 0 " in text, text
+        assert sum(line.startswith("in ") for line in (tmp_path / f"log.{home}").read_text().splitlines()) == 1 + list(killed.values()).count(home)

@@ -118,6 +118,9 @@ static void link_name(const struct node_logs *g, const char *name) {
  * pipe a program may take its stderr for no terminal. */
 static int open_relay(struct node_logs *g, size_t i) {
     struct co_err err = {0};
+    if (g->relay[i]) {
+        return proc_relay_fd(g->relay[i]);
+    }
     if (!proc_termination_wanted(g->job->options->text[OPTIONS_OPT_TERMINATION_LOG])) {
         return -1;
     }
@@ -129,6 +132,9 @@ static int open_relay(struct node_logs *g, size_t i) {
 }
 
 static int open_file(struct node_logs *g, size_t i) {
+    if (g->log[i]) {
+        return proc_childlog_fd(g->log[i]);
+    }
     const struct options *o = g->job->options;
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", g->plan->log_dir, g->plan->process[i].log);
     const struct proc_childlog_options options = {.path = path,
@@ -166,6 +172,7 @@ void node_logs_started(struct node_logs *g, size_t i) {
 }
 
 void node_logs_finish(struct node_logs *g, size_t i) {
+    node_logs_started(g, i);
     if (g->log[i] && proc_childlog_finish(g->log[i])) {
         g->echoing = true;
     }

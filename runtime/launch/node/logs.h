@@ -23,7 +23,8 @@ struct node_logs *node_logs_new(struct co_loop *l, const struct node_log *say, c
 void node_logs_free(struct node_logs *g); /* NULL allowed */
 
 /* The file descriptors for stdout and stderr of process i; owned here, and closed by
- * node_logs_started.  -1: this process's own. */
+ * node_logs_started or node_logs_finish.  -1: this process's own.  A second call before that gets
+ * the same ones, for a process that is started again. */
 void node_logs_open(struct node_logs *g, size_t i, int *ret_out, int *ret_err);
 void node_logs_started(struct node_logs *g, size_t i);
 /* Process i has ended. */

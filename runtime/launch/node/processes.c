@@ -14,6 +14,7 @@
 
 enum {
     DETAIL_BYTES = 3000, /* of a failed child's log */
+    LEVEL_ALONE = 2,     /* --elastic_level: a worker that fails is started again by itself */
     QUIET_MS = 5000,     /* servers without a connection for so long are not needed */
 };
 
@@ -34,6 +35,7 @@ struct node_processes {
     struct proc_quiet *quiet; /* watches this node's servers for workers of others; or NULL */
     size_t n_workers;         /* processes whose end ends this node's work */
     size_t n_left;            /* of them */
+    int64_t n_again;          /* workers that were started again by themselves, in all rounds */
     size_t failed;            /* the process that did; plan.n: none */
 };
 
@@ -104,13 +106,43 @@ static void fail_process(struct node_processes *r, size_t i, int status) {
     r->fns.failed(r->arg, proc_exit_code(status), why);
 }
 
+/* Where one has done its work, the group of those that train may be gone, which would take in
+ * another process. */
+static bool may_start_again(const struct node_processes *r, size_t i) {
+    return r->job->level == LEVEL_ALONE && is_worker(r, i) && r->n_left == r->n_workers &&
+           r->n_again < r->job->options->number[OPTIONS_OPT_MAX_RESTART];
+}
+
+static int start_process(struct node_processes *r, size_t i, bool again, struct co_err *err);
+
+static bool start_again(struct node_processes *r, size_t i, int status) {
+    char name[64], how[64];
+    struct co_err err = {0};
+    job_process_name(&r->plan.process[i], name, sizeof(name));
+    proc_exit_text(status, how, sizeof(how));
+    r->n_again++;
+    r->plan.restarts++;
+    node_log(r->say, NODE_LOG_WARNING,
+        "%s: %s; it is started again, restart %lld of %lld, and the others continue", name, how,
+        (long long)r->n_again, (long long)r->job->options->number[OPTIONS_OPT_MAX_RESTART]);
+    if (start_process(r, i, true, &err)) {
+        node_log(r->say, NODE_LOG_ERROR, "%s", co_err_text(&err));
+        return false;
+    }
+    return true;
+}
+
 static void child_ended(void *arg, size_t i, int status) {
     struct node_processes *r = arg;
+    const bool failed = proc_exit_code(status) != 0;
+    if (r->state == WORKING && failed && may_start_again(r, i) && start_again(r, i, status)) {
+        return;
+    }
     node_logs_finish(r->logs, i);
     if (r->state != WORKING) {
         return; /* how it ended means nothing */
     }
-    if (proc_exit_code(status) != 0) {
+    if (failed) {
         fail_process(r, i, status);
     } else if (is_worker(r, i) && --r->n_left == 0) {
         finish_workers(r);
@@ -151,7 +183,8 @@ static void say_no_python(const struct job *job, struct co_err *err) {
     }
 }
 
-static int start_process(struct node_processes *r, size_t i, int null, struct co_err *err) {
+static int start_process(struct node_processes *r, size_t i, bool again, struct co_err *err) {
+    CO_AUTOCLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     int out, errors;
     node_logs_open(r->logs, i, &out, &errors);
     CO_CLEANUP(job_env_done) struct job_env env = {0};
@@ -169,19 +202,21 @@ static int start_process(struct node_processes *r, size_t i, int null, struct co
         .err = errors,
         .cpus = spread ? &cores : NULL,
         .session = true};
-    int e = proc_children_start(r->children, &s, err);
+    int e = again ? proc_children_again(r->children, i, &s, err)
+                  : proc_children_start(r->children, &s, err);
     if (e == CO_NOTFOUND && strcmp(s.argv[0], r->job->node->python) == 0) {
         say_no_python(r->job, err);
     }
-    node_logs_started(r->logs, i);
+    if (r->job->level != LEVEL_ALONE) { /* else it may be started again */
+        node_logs_started(r->logs, i);
+    }
     return e;
 }
 
 static int start_processes(struct node_processes *r, struct co_err *err) {
-    CO_AUTOCLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     int e = 0;
     for (size_t i = 0; i < r->plan.n && !e; i++) {
-        e = start_process(r, i, null, err);
+        e = start_process(r, i, false, err);
     }
     if (e) {
         node_processes_stop(r, stop_timeout(r));

@@ -68,7 +68,11 @@ const struct options_option_row options_option_rows[OPTIONS_OPT_COUNT] = {
         .support = OPTIONS_OURS,
         .help = "only print the processes that would be started, with their environments"},
     [OPTIONS_OPT_ELASTIC_LEVEL] = {"elastic_level", .env = "PADDLE_ELASTIC_LEVEL",
-        .type = OPTIONS_OPTION_INT, .def = "-1", .min = -1, .max = 1, .formats = NEW,
+        .type = OPTIONS_OPTION_INT, .def = "-1", .min = -1, .max = 2, .formats = NEW,
+        .support = OPTIONS_BETTER,
+        .note =
+            "2, for programs that take back a worker (paddlert.elastic): a worker that fails "
+            "is started again by itself, --max_restart times on this node, and the others run on",
         .help = "-1: a change of nodes ends the job; 0: a node whose child fails ends, and the "
                 "others continue without it; 1: all nodes restart"},
     [OPTIONS_OPT_ELASTIC_PRE_HOOK] = {"elastic_pre_hook", .legacy = true,

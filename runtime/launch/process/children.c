@@ -1,6 +1,7 @@
 /* A group of processes and the stages of its end.  See children.h. */
 #include "runtime/launch/process/children.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -175,6 +176,15 @@ int proc_children_start(
     CO_TRY(proc_spawn(spawn, &pid, err));
     g->member = co_xrealloc(g->member, g->n + 1, sizeof(*g->member));
     g->member[g->n++] = (struct group_process){.pid = pid, .running = true};
+    g->n_running++;
+    return 0;
+}
+
+int proc_children_again(
+    struct proc_children *g, size_t i, const struct proc_spawn *spawn, struct co_err *err) {
+    assert(i < g->n && !g->member[i].running && g->stage == RUNS);
+    CO_TRY(proc_spawn(spawn, &g->member[i].pid, err));
+    g->member[i].running = true;
     g->n_running++;
     return 0;
 }

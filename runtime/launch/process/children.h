@@ -37,6 +37,9 @@ CO_DEFINE_CLEANUP(struct proc_children *, proc_children_free)
 void proc_children_leave_nothing(struct proc_children *g);
 CO_MUST_CHECK int proc_children_start(
     struct proc_children *g, const struct proc_spawn *spawn, struct co_err *err);
+/* Member i, which has ended, is another process now; only in `ended`, before proc_children_stop. */
+CO_MUST_CHECK int proc_children_again(
+    struct proc_children *g, size_t i, const struct proc_spawn *spawn, struct co_err *err);
 /* Must be called after the last proc_children_start: only then is `empty` called once no member
  * runs, even when none was started. */
 void proc_children_started(struct proc_children *g);
