@@ -277,6 +277,8 @@ class Elastic:
     start_timeout: seconds to wait for the others, or for an invitation; call_timeout: as a Group's, after which a worker that is alive but
         does not take part is left out.
 
+    In a step the state changes behind the last call that waits for others: a step that is repeated finds it as it was.
+
     A worker that is lost is left out within a second.  What a program does between two `with`s is its own; a call of `.group` there
     may raise PeerLostError.  At the end of the data all workers leave the loop.
     """

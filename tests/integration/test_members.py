@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 
+from ports import free_port
 from rig import BIN
 from wheel import ROOT, finish, package, python  # noqa: F401
 from workers import NEVER, SECONDS, Workers, alone, losses, wait_for
@@ -42,6 +43,34 @@ def test_workers_die_and_come_back(python, tmp_path, on_loss, kills):
     for step, loss in losses(workers.lines()):
         assert np.isclose(loss, own[step], rtol=1e-9), (seed, step, loss, own[step])
     assert np.allclose(json.loads(weights), json.loads(own_weights), rtol=1e-9), (seed, weights)
+
+
+@pytest.mark.parametrize("on_loss,says", [("repeat", "10 40 0 10 780"), ("skip", "9 36 1 9 726")])
+def test_a_step_that_is_lost(python, on_loss, says):
+    """Its batch is done again by those that live, or left out; what it has changed already is as it was."""
+    program = f"""
+import os, signal
+from paddlert.elastic import Elastic, Order
+class Sum:
+    total = 0
+    def state_dict(self):
+        return {{"total": self.total}}
+    def load_state_dict(self, state):
+        self.total = state["total"]
+s = Sum()
+with Elastic({{"sum": s}}, Order(40, 4, shuffle=False), on_loss="{on_loss}", values={{"n": 0}}) as elastic:
+    for step in elastic:
+        with step as part:
+            elastic.values["n"] += 1
+            if step.number == 3 and os.environ["PADDLE_TRAINER_ID"] == "1":
+                os.kill(os.getpid(), signal.SIGKILL)
+            s.total += int(elastic.group.all_reduce(np.array([part.sum() if step.samples else 0]))[0])
+    print(elastic.steps, elastic.samples, elastic.skipped, elastic.values["n"], s.total)
+"""
+    endpoints = ",".join(f"127.0.0.1:{free_port()}" for _ in range(2))
+    left, dies = (python(program, PADDLE_TRAINER_ID=str(i), PADDLE_TRAINERS_NUM="2", PADDLE_TRAINER_ENDPOINTS=endpoints) for i in range(2))
+    out, = finish(left, seconds=SECONDS)
+    assert dies.wait(SECONDS) == -signal.SIGKILL and out.split() == says.split(), out
 
 
 def test_the_others_continue_without_those_that_stay_away(python, tmp_path):

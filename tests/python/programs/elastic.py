@@ -64,6 +64,7 @@ with elastic, open(f"{log}.{home}", "a") as lines:
             optimizer.step()
             schedule.step()
             elastic.values["sum"] += int(found[1])
+            elastic.group.barrier()             # one that dies here: the step is done
         if step.done:
             print(step.number, repr(float(found[0]) / step.total), file=lines, flush=True)
     weights = np.concatenate([np.asarray(p.detach().numpy()).ravel() for p in net.parameters()])
