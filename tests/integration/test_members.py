@@ -73,6 +73,26 @@ with Elastic({{"sum": s}}, Order(40, 4, shuffle=False), on_loss="{on_loss}", val
     assert dies.wait(SECONDS) == -signal.SIGKILL and out.split() == says.split(), out
 
 
+def test_lines_of_files_are_dealt_out(python, tmp_path):
+    """Each to one worker; ids and numbers are those of its lines."""
+    (tmp_path / "lines").write_text("".join(f"click:{i % 2} user:{i} " + " ".join(f"tag:{1000 * i + t}" for t in range(i % 4)) + "\n" for i in range(50)))
+    program = """
+from paddlert.data import Dataset
+from paddlert.elastic import Elastic
+with Elastic({}, Dataset("lines", "slots", batch=8, slots=["user", "tag"], shuffle=20, rank=0, world=1)) as elastic:
+    for step in elastic:
+        with step as batch:
+            for i in range(step.samples):
+                user, tags = (batch[name].values[batch[name].offsets[i]:batch[name].offsets[i + 1]].tolist() for name in ("user", "tag"))
+                print(*user, int(batch.labels[i]), *tags)
+"""
+    endpoints = ",".join(f"127.0.0.1:{free_port()}" for _ in range(3))
+    out = finish(*(python(program, PADDLE_TRAINER_ID=str(i), PADDLE_TRAINERS_NUM="3", PADDLE_TRAINER_ENDPOINTS=endpoints) for i in range(3)), seconds=SECONDS)
+    found = sorted([int(n) for n in line.split()] for o in out for line in o.splitlines())
+    assert found == [[i, i % 2, *(1000 * i + t for t in range(i % 4))] for i in range(50)], found
+    assert sorted(len(o.splitlines()) for o in out) == [12, 19, 19], out
+
+
 def test_the_others_continue_without_those_that_stay_away(python, tmp_path):
     workers = Workers(lambda **env: python("", PROGRAM, "repeat", tmp_path / "log", 2, **env), tmp_path)
     workers.join()
