@@ -19,6 +19,7 @@ BATCHES = 30                                    # an epoch's
 KILLS = 100 if "CASES_ALL" in os.environ else 12
 
 
+@pytest.mark.deadline(300 + 20 * KILLS)
 @pytest.mark.parametrize("on_loss,kills", [("repeat", KILLS), ("skip", KILLS // 2)])
 def test_workers_die_and_come_back(python, tmp_path, on_loss, kills):
     seed = random.randrange(1 << 32)
@@ -103,6 +104,7 @@ def test_the_others_continue_without_those_that_stay_away(python, tmp_path):
     assert last.splitlines()[-1].split(" ")[1:5] == ["60", "1200", "0", str(2 * sum(range(600)))]
 
 
+@pytest.mark.deadline(400)
 def test_the_launcher_starts_those_again_that_fail(package, tmp_path):
     """--elastic_level 2: each by itself, while the others keep running."""
     log, gate = tmp_path / "log", tmp_path / "gate"

@@ -16,6 +16,7 @@ KILLS = 20 if "CASES_ALL" in os.environ else 4
 BATCHES = 30                                    # an epoch's
 
 
+@pytest.mark.deadline(600 + 60 * KILLS)
 @pytest.mark.parametrize("name", ["torch", "paddle"])
 def test_losses_are_those_of_one_worker(python, tmp_path, name):
     seed = random.randrange(1 << 32)
@@ -38,6 +39,7 @@ def test_losses_are_those_of_one_worker(python, tmp_path, name):
     assert np.allclose(json.loads(said[5]), json.loads(want[5]), atol=2e-2), seed
 
 
+@pytest.mark.deadline(900)
 def test_the_pages_of_the_docs(package, tmp_path):
     """docs/python.md: least.py and elastic.py, by themselves and under the launcher."""
     section = (ROOT / "docs/python.md").read_text().split("## Workers that die and come back\n")[1].split("\n## ")[0]
