@@ -69,6 +69,27 @@ class DGC:
         return made
 
 
+@dataclass(frozen=True)
+class LocalSGD:
+    """Steps without communication, then the parameters are averaged, not the gradients (Stich 2018, arXiv:1805.09767): average_parameters()
+    after each step of the optimizer, whose state stays each rank's own.
+
+    k_steps: from one average to the next; with adaptive (Wang, Joshi 2018, arXiv:1810.08313) to begin with, then fewer as the loss falls, 1
+    to 16.  begin_step: up to this step, each is averaged.
+    """
+    k_steps: int = 1
+    begin_step: int = 1
+    adaptive: bool = False
+
+    def __post_init__(self) -> None:
+        number("k_steps", self.k_steps, ctypes.c_uint32, 1)
+        number("begin_step", self.begin_step, ctypes.c_uint32, 1)
+        instance("adaptive", self.adaptive, bool)
+
+    def _c(self) -> Any:
+        return _abi.rt_local_sgd(k_steps=self.k_steps, begin_step=self.begin_step, adaptive=self.adaptive)
+
+
 class Reducer(Here):
     """struct rt_reducer: gradients of float32, in the order in which backward makes them."""
 
@@ -110,6 +131,13 @@ class Reducer(Here):
     def buckets(self) -> list[int]:
         """The bucket of each gradient, numbered as they travel."""
         return [int(C.rt_reducer_bucket(self._open(), i)) for i in range(len(self._sizes))]
+
+    def local_step(self, state: Any, loss: float, lr: float) -> bool:
+        """Of local SGD, the values being parameters.  Whether they are averages now."""
+        averaged = ctypes.c_bool()
+        call_long(self._group, "rt_local_sgd_step", ctypes.byref(state), self._open(), ctypes.c_double(loss), ctypes.c_double(lr),
+                  ctypes.byref(averaged), keep=state)
+        return averaged.value
 
     def compressed(self, i: int) -> bool:
         """Whether the last wait got the largest entries of that gradient alone."""
@@ -189,18 +217,22 @@ class Parallel:
     """
 
     def __init__(self, parameters: Named, others: Named, buffers: Named, group: Group | None, *, bucket_mb: float, last_mb: float,
-                 compression: str | DGC | None, broadcast_buffers: bool) -> None:
+                 compression: str | DGC | None, broadcast_buffers: bool, local_sgd: LocalSGD | None = None) -> None:
         """parameters: that want a gradient; others: that do not.  Collective."""
         dgc = compression if isinstance(compression, DGC) else DGC() if compression == "dgc" else None
         wire = _abi.RT_F32 if dgc else chosen("compression", compression, WIRES)
         sizes = [_megabytes("bucket size", bucket_mb), _megabytes("last bucket's size", last_mb)]
         self._check(parameters)
+        if local_sgd is not None and compression is not None:
+            raise UnsupportedError(f"compression is {compression!r} beside local_sgd, expected None: parameters travel as they are")
+        self._local = local_sgd and instance("local_sgd", local_sgd, LocalSGD)._c()
+        self._unaveraged = False                          # local SGD: a backward has been, and no average_parameters()
         instance("broadcast_buffers", broadcast_buffers, bool)
         self._own = group is None
         self.group = Group(Job()) if group is None else instance("group", group, Group)
         self._options: tuple[int, int, int] = (sizes[0], sizes[1], wire)
         self._dgc, self._broadcasts = dgc, broadcast_buffers
-        self._said = f"{bucket_mb} MB, {last_mb} MB, {dgc or compression}, {broadcast_buffers}"
+        self._said = f"{bucket_mb} MB, {last_mb} MB, {dgc or compression}, {broadcast_buffers}" + (f", {local_sgd}" if local_sgd else "")
         self._known: list[Any] = []                       # tensors that have been rank 0's
         self.weight = 1.0                                 # of this rank's gradients
         self.sync, self._running, self._closed = True, False, False
@@ -231,7 +263,7 @@ class Parallel:
         self._known = tensors
         self._parameters = [(name, p) for name, p in parameters if self._size(p)]
         self._buffers = [b for _, b in buffers] if self._broadcasts else []
-        self._learning = self._dgc is None        # what dgc keeps back is in its buckets, which stay
+        self._learning = self._dgc is None and self._local is None        # what dgc keeps back is in its buckets, which stay
         self._arrange(list(reversed(range(len(self._parameters)))))
 
     def renew(self, parameters: Named, others: Named, buffers: Named) -> None:
@@ -272,6 +304,15 @@ class Parallel:
 
     @staticmethod
     def _give(pairs: Sequence[tuple[Any, Any]]) -> None:
+        raise NotImplementedError
+
+    @staticmethod
+    def _read(pairs: Sequence[tuple[Any, Any]]) -> None:
+        """Parameters to their views."""
+        raise NotImplementedError
+
+    @staticmethod
+    def _write(pairs: Sequence[tuple[Any, Any]]) -> None:
         raise NotImplementedError
 
     @staticmethod
@@ -330,8 +371,11 @@ class Parallel:
     def forward(self, sync: bool, training: bool) -> None:
         """One begins whose backward averages, or does not.  training: buffers become rank 0's."""
         self.check()
+        if sync and self._unaveraged:
+            raise InvalidError("a forward after a backward without average_parameters(), expected it after each step of the optimizer, and no_sync() "
+                               "around what only adds up gradients")
         self.sync = sync
-        if sync and training and self._buffers:
+        if sync and training and self._buffers and self._local is None:
             self._broadcast(self._buffers)
 
     @staticmethod
@@ -364,6 +408,8 @@ class Parallel:
             return
         try:
             self.begin()
+            if self._local is not None:
+                return
             with self._lock:
                 self._send(i)
         except BaseException as e:
@@ -397,6 +443,9 @@ class Parallel:
         stays away."""
         if self._closed:
             return
+        if self._local is not None:
+            self._running, self._unaveraged = False, True
+            return
         try:
             if self._failed is not None:
                 raise self._failed
@@ -421,6 +470,26 @@ class Parallel:
             raise
         finally:
             self._running = False
+
+    def average(self, loss: float | None, lr: float | None) -> bool:
+        """Local SGD's part of a step; see LocalSGD."""
+        self.check()
+        if self._local is None:
+            raise InvalidError("gradients are averaged, expected local_sgd=LocalSGD(...) when the model is wrapped")
+        if self._local.adaptive and (loss is None or lr is None):
+            raise TypeError(f"loss is {loss!r} and lr {lr!r}, expected numbers: steps adapt to them")
+        pairs = [(p, view) for (_, p), view in zip(self._parameters, self._views)]
+        try:
+            self._read(pairs)
+            averaged = self._reducer.local_step(self._local, real("loss", loss or 0), real("lr", lr or 0))
+            if averaged:
+                self._write(pairs)
+                self._broadcast(self._buffers)
+        except BaseException as e:
+            self._give_up(e)
+            raise
+        self._unaveraged = False
+        return averaged
 
     def _was_kept_back(self, i: int) -> bool:
         """Whether no rank has that gradient in this step, and some sent what dgc kept back of earlier ones."""

@@ -48,7 +48,7 @@ from . import elastic
 from ._lib import UnsupportedError, instance, renamed, with_options
 from ._norm import Lent, Shape, Statistics
 from ._options import SparseOptions, TableOptions
-from ._parallel import DGC, Named, Parallel, Seen, tensors_in
+from ._parallel import DGC, LocalSGD, Named, Parallel, Seen, tensors_in
 from ._rules import Initializer, Optimizer
 from ._training import Rows, Synchroniser, ahead
 from .arrays import Array
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
     Dense: TypeAlias = "DistributedModel"
 
-__all__ = ["DGC", "DataParallel", "DistributedModel", "Elastic", "Embedding", "Samples", "SyncBatchNorm", "ahead"]
+__all__ = ["DGC", "DataParallel", "DistributedModel", "Elastic", "Embedding", "LocalSGD", "Samples", "SyncBatchNorm", "ahead"]
 
 
 if not TYPE_CHECKING:
@@ -206,6 +206,16 @@ class _Parallel(Parallel):
                 parameter.grad.set_value(average)
 
     @staticmethod
+    def _read(pairs: Sequence[tuple[paddle.Tensor, Array]]) -> None:
+        for parameter, view in pairs:
+            np.copyto(view, _float32(parameter).numpy())
+
+    @staticmethod
+    def _write(pairs: Sequence[tuple[paddle.Tensor, Array]]) -> None:
+        for parameter, view in pairs:
+            parameter.set_value(paddle.to_tensor(view, place=parameter.place).astype(parameter.dtype))
+
+    @staticmethod
     def _made(parameter: paddle.Tensor) -> bool:
         return parameter.grad is not None
 
@@ -242,7 +252,8 @@ class DataParallel(paddle.nn.Layer):
 
     group: a paddlert.Group, None: the workers of the environment.  comm_buffer_size: gradients travel in buckets of about so many MB;
     last_comm_buffer_size: of the bucket that is ready last.  compression: "bf16" or "f16" halves what travels; what rounding takes is added
-    to the next step's gradients; "dgc", a DGC: of large gradients only the largest entries travel.  broadcast_buffers: forward while training begins with rank 0's buffers (running means).
+    to the next step's gradients; "dgc", a DGC: of large gradients only the largest entries travel.
+    local_sgd: a LocalSGD, by which parameters are averaged, not gradients.  broadcast_buffers: forward while training begins with rank 0's buffers (running means).
 
     find_unused_parameters: as Paddle's; nothing changes.
 
@@ -253,7 +264,8 @@ class DataParallel(paddle.nn.Layer):
     """
 
     def __init__(self, layers: paddle.nn.Layer, group: Group | None = None, *, comm_buffer_size: float = 25, last_comm_buffer_size: float = 1,
-                 compression: str | DGC | None = None, broadcast_buffers: bool = True, find_unused_parameters: bool = False,
+                 compression: str | DGC | None = None, local_sgd: LocalSGD | None = None, broadcast_buffers: bool = True,
+                 find_unused_parameters: bool = False,
                  strategy: None = None) -> None:
         super().__init__()
         self._layers = instance("layers", layers, paddle.nn.Layer)
@@ -263,7 +275,7 @@ class DataParallel(paddle.nn.Layer):
         if any(not p.place.is_cpu_place() for _, p in named[0]):
             warnings.warn("the model is not in main memory: its gradients are copied there, averaged and copied back", stacklevel=2)
         self._parallel = _Parallel(*named, group, bucket_mb=comm_buffer_size, last_mb=last_comm_buffer_size, compression=compression,
-                                   broadcast_buffers=broadcast_buffers)
+                                   broadcast_buffers=broadcast_buffers, local_sgd=local_sgd)
         self._sync = True
         _let_errors_out()
         self._hooks: list[Any] = []
@@ -317,6 +329,11 @@ class DataParallel(paddle.nn.Layer):
                 if not tensor.stop_gradient:
                     tensor.register_hook(lambda _: parallel.begin())
         return output
+
+    def average_parameters(self, loss: float | None = None, lr: float | None = None) -> bool:
+        """With local_sgd, after each step of the optimizer; collective.  Whether parameters are averages now, and buffers rank 0's.
+        loss, lr: of the step, for adaptive."""
+        return self._parallel.average(loss, lr)
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:

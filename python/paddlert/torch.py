@@ -50,7 +50,7 @@ from . import elastic
 from ._lib import InvalidError, UnsupportedError, instance, renamed, with_options
 from ._norm import Lent, Shape, Statistics
 from ._options import SparseOptions, TableOptions
-from ._parallel import DGC, Named, Parallel, Seen, tensors_in
+from ._parallel import DGC, LocalSGD, Named, Parallel, Seen, tensors_in
 from ._rules import Initializer, Optimizer
 from ._training import Rows, Synchroniser, ahead
 from .arrays import Array
@@ -68,7 +68,8 @@ if TYPE_CHECKING:
 
     Dense: TypeAlias = "DistributedModel"
 
-__all__ = ["DGC", "DistributedDataParallel", "DistributedModel", "Elastic", "Embedding", "EmbeddingBag", "Samples", "SyncBatchNorm", "ahead"]
+__all__ = ["DGC", "DistributedDataParallel", "DistributedModel", "Elastic", "Embedding", "EmbeddingBag", "LocalSGD", "Samples", "SyncBatchNorm",
+           "ahead"]
 
 
 if not TYPE_CHECKING:
@@ -273,6 +274,14 @@ class _Parallel(Parallel):
         torch._foreach_copy_([p.grad.detach() for p, _ in pairs if p.grad is not None], [view for _, view in pairs])
 
     @staticmethod
+    def _read(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
+        torch._foreach_copy_([view for _, view in pairs], [p.detach() for p, _ in pairs])
+
+    @staticmethod
+    def _write(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
+        torch._foreach_copy_([p.detach() for p, _ in pairs], [view for _, view in pairs])
+
+    @staticmethod
     def _made(parameter: torch.Tensor) -> bool:
         return parameter.grad is not None
 
@@ -299,7 +308,8 @@ class DistributedDataParallel(torch.nn.Module):
 
     group: a paddlert.Group, None: the workers of the environment.  bucket_cap_mb: gradients travel in buckets of about this size;
     last_bucket_mb: of the bucket that is ready last.  compression: "bf16" or "f16" halves what travels; what rounding takes is added to the
-    next step's gradients; "dgc", a DGC: of large gradients only the largest entries travel.  broadcast_buffers: forward while training begins with rank 0's buffers (running means).
+    next step's gradients; "dgc", a DGC: of large gradients only the largest entries travel.
+    local_sgd: a LocalSGD, by which parameters are averaged, not gradients.  broadcast_buffers: forward while training begins with rank 0's buffers (running means).
 
     find_unused_parameters, static_graph, gradient_as_bucket_view, device_ids of one device, output_device: as torch's; nothing changes.
 
@@ -310,7 +320,8 @@ class DistributedDataParallel(torch.nn.Module):
     """
 
     def __init__(self, module: torch.nn.Module, group: Group | None = None, *, bucket_cap_mb: float = 25, last_bucket_mb: float = 1,
-                 compression: str | DGC | None = None, broadcast_buffers: bool = True, find_unused_parameters: bool = False,
+                 compression: str | DGC | None = None, local_sgd: LocalSGD | None = None, broadcast_buffers: bool = True,
+                 find_unused_parameters: bool = False,
                  static_graph: bool = False, gradient_as_bucket_view: bool = False, device_ids: Sequence[Any] | None = None,
                  output_device: Any = None, process_group: None = None) -> None:
         super().__init__()
@@ -325,7 +336,7 @@ class DistributedDataParallel(torch.nn.Module):
         if any(p.device.type != "cpu" for _, p in named[0]):
             warnings.warn("the model is not in main memory: its gradients are copied there, averaged and copied back", stacklevel=2)
         self._parallel = _Parallel(*named, group, bucket_mb=bucket_cap_mb, last_mb=last_bucket_mb, compression=compression,
-                                   broadcast_buffers=broadcast_buffers)
+                                   broadcast_buffers=broadcast_buffers, local_sgd=local_sgd)
         self._sync = True
         self._hooks: list[Any] = []
         self._lent = Lent(self._parallel.group)
@@ -394,6 +405,11 @@ class DistributedDataParallel(torch.nn.Module):
                 if tensor.requires_grad:
                     tensor.register_hook(lambda _: parallel.begin())
         return output
+
+    def average_parameters(self, loss: float | None = None, lr: float | None = None) -> bool:
+        """With local_sgd, after each step of the optimizer; collective.  Whether parameters are averages now, and buffers rank 0's.
+        loss, lr: of the step, for adaptive."""
+        return self._parallel.average(loss, lr)
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:

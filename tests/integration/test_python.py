@@ -1953,6 +1953,14 @@ class Fake(Parallel):
     def _give(pairs):
         for p, view in pairs:
             p.grad = view.copy()
+    @staticmethod
+    def _read(pairs):
+        for p, view in pairs:
+            view[...] = p.value
+    @staticmethod
+    def _write(pairs):
+        for p, view in pairs:
+            p.value[...] = view
 def parameter(*shape, dtype="f4"):
     return SimpleNamespace(value=np.full(shape, rank + 1, dtype), grad=None)
 def wrap(named, others=(), buffers=(), group=None, **more):
@@ -2066,6 +2074,46 @@ for options in ({"sparsity": 1}, {"sparsity": []}, {"momentum": 2}, {"clip_norm"
                         "ValueError momentum is 2, expected 0 to 1", "ValueError clip_norm is -1, expected 0 or more",
                         "ValueError rampup_step is 0, expected a whole number from 1 to 18446744073709551615",
                         "TypeError nesterov is 1, expected a bool", "TypeError sparsity is 'x', expected a number"], said
+
+
+def test_parameters_are_averaged_every_few_steps(python):
+    """LocalSGD: gradients stay each rank's; a step without average_parameters() is refused, one in no_sync is not; adaptive follows the loss."""
+    out = finish(*parallel(python, """
+from paddlert._parallel import DGC, LocalSGD
+p, buffer = parameter(4), parameter(1)
+parallel = wrap({"p": p}, buffers={"b": buffer}, group=group, local_sgd=LocalSGD(k_steps=3))
+said, buffer.value[:] = [], rank
+for step in range(8):
+    p.grad = None
+    if step == 5:
+        parallel.forward(False, True)
+        backward(parallel, {0: 0})
+    parallel.forward(True, True)
+    backward(parallel, {0: rank + step})
+    assert p.grad[0] == rank + step, p.grad
+    p.value += rank
+    said.append((parallel.average(None, None), float(p.value[0]) if step in (0, 3, 6) else 0))
+print(said, float(buffer.value[0]))
+parallel.forward(True, True)
+backward(parallel, {0: 1})
+print(refused(parallel.forward, True, True).split(",")[0])
+adaptive = wrap({"p": p}, group=group, local_sgd=LocalSGD(k_steps=4, adaptive=True))
+print([adaptive.average(loss, 0.1) for loss in [1] * 6 + [0.25] * 6], refused(adaptive.average, None, 0.1), sep="\\n")
+print(refused(wrap, {"w": p}, group=group, local_sgd=LocalSGD(), compression="dgc"))
+print(refused(wrap({"w": p}, group=group).average, None, None), refused(wrap, {"w": p}, group=group, local_sgd=4), sep="\\n")
+print(refused(LocalSGD, 0), refused(wrap, {"w": p}, group=group, local_sgd=LocalSGD() if rank else None)[:44], sep="\\n")
+"""))
+    assert out[0] == out[1], out
+    lines = out[0].splitlines()
+    assert lines[0] == "[(True, 1.5), (False, 0), (False, 0), (True, 3.0), (False, 0), (False, 0), (True, 4.5), (False, 0)] 0.0", lines
+    assert lines[1] == "InvalidError a forward after a backward without average_parameters()", lines
+    assert lines[2].count("True") >= 3 and lines[2].count("False") >= 3, lines
+    assert lines[3:] == ["TypeError loss is None and lr 0.1, expected numbers: steps adapt to them",
+                         "UnsupportedError compression is 'dgc' beside local_sgd, expected None: parameters travel as they are",
+                         "InvalidError gradients are averaged, expected local_sgd=LocalSGD(...) when the model is wrapped",
+                         "TypeError local_sgd is 4, expected a paddlert.LocalSGD",
+                         "ValueError k_steps is 0, expected a whole number from 1 to 4294967295",
+                         "InvalidError the models of the ranks differ:"], lines
 
 
 def test_a_model_that_changes_is_taken_on(python):

@@ -13,7 +13,7 @@ PROGRAM = pathlib.Path(__file__).resolve().parent / "programs/parallel.py"
 SECONDS = 300                                         # imports, on a machine that does much else
 CASES = ["steps", "buckets", "uneven", "accumulation", "compression", "no_gradient_at_all", "buffers", "disagree", "checkpoint", "closed", "error",
          "norm_kinds", "running_means", "changed", "buffers_that_a_layer_replaces", "order_of_flags",
-         "dgc"]
+         "dgc", "local_sgd"]
 
 
 def start(python, name, case, n):

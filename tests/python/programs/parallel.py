@@ -464,6 +464,27 @@ def case_dgc():
     near(values(second), values(first), 0.02)
 
 
+def case_local_sgd():
+    """Each rank by itself from one average to the next, beside as many plain models."""
+    plain = [filled(Net(), 7) for _ in range(size)]
+    model = wrap(net, group, local_sgd=ours.LocalSGD(k_steps=3, begin_step=2))
+    optimizer, others = optimizer_of(net), [optimizer_of(p) for p in plain]
+    for step in range(9):
+        for trained, using, r in [(model, optimizer, rank), *zip(plain, others, range(size))]:
+            clear(using)
+            loss_of(trained, step, r).backward()
+            using.step()
+        due = step in (0, 1, 4, 7)
+        assert model.average_parameters() == due, step
+        if due:
+            for ours_is in zip(*(p.parameters() for p in plain)):
+                mean = sum(np.array(p.tolist(), np.float32) for p in ours_is) / size
+                for p in ours_is:
+                    p.data.copy_(tensor(mean)) if TORCH else p.set_value(mean)
+            same(net)
+        near(values(net), values(plain[rank]), 2e-6)
+
+
 def case_changed():
     """Layers that are unfrozen, replaced and added once the model is wrapped, and running means that a layer replaces."""
     model = wrap(net, group)
