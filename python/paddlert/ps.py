@@ -486,8 +486,9 @@ class Server(Here):
 
     def __del__(self) -> None:
         """A cell of a notebook that runs again makes another one; trainers of this one keep it."""
-        if hasattr(self, "_thread") and self._job.process == os.getpid():
-            C.rt_server_end(self._job._job)
+        job = getattr(self, "_job", None)
+        if job is not None and job._job and job.process == os.getpid():          # in a cycle of garbage the job may be gone first
+            C.rt_server_end(job._job)
 
     def job(self, worker: int = 0, workers: int | None = None) -> Job:
         """The job of a trainer of this server.  workers: how many there are; None: the server's number."""
