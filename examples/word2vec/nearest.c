@@ -94,7 +94,12 @@ static int saved_open(const struct wv_options *o, struct saved *ret, struct co_e
     const char *dir = o->load[0] != '\0' ? o->load : o->save;
     uint32_t table = 0;
 
-    CO_TRY(wv_dict_read(dict, &ret->dict, err));
+    int rc = wv_dict_read(dict, &ret->dict, err);
+    if (rc < 0) {
+        (void)co_err_wrap(
+            err, "no words in --data \"%s\", expected the folder of the training", o->data);
+        return rc;
+    }
     CO_TRY(rt_model_open(dir, &m, err));
     CO_TRY(table_find(m, dir, &table, err));
     const size_t n = ret->dict.n, dim = rt_model_spec(m, table)->dim;

@@ -31,8 +31,11 @@ static void print_usage(FILE *out) {
 }
 
 int opc_cmd_version(int argc, char *argv[]) {
-    (void)argc;
-    (void)argv;
+    if (argc > 1 && strcmp(argv[1], "--help") != 0 && strcmp(argv[1], "-h") != 0) {
+        (void)fprintf(stderr,
+            "paddle-operator version: \"%s\" is one word too many, expected none\n", argv[1]);
+        return 2;
+    }
     (void)printf("paddle-operator %s\n", co_version);
     return 0;
 }

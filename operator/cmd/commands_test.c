@@ -107,6 +107,7 @@ static void commands_are_found_by_name(void **state) {
         {{"validate", "--x"}, NULL, 1, {"--x"}},
         {{"render"}, NULL, 2, {"paddle-operator render FILE"}},
         {{"render", "-h"}, NULL, 0, {"paddle-operator render FILE"}},
+        {{"version", "foo"}, NULL, 2, {"\"foo\" is one word too many"}},
         {{"docs"}, NULL, 2,
             {"usage: paddle-operator docs flags|metrics|env|events|reasons|man|bash|zsh"}},
         {{"docs", "recipes"}, NULL, 2, {"usage: "}},

@@ -69,6 +69,11 @@ int tool_version(int argc, char **argv) {
             "paddlerun version [flags]", flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
         return code;
     }
+    if (rest < argc) {
+        (void)fprintf(stderr,
+            "paddlerun version: \"%s\" is one word too many, expected flags only\n", argv[rest]);
+        return 2;
+    }
     (void)printf("paddlerun %s\n", co_version);
     if (verbose) {
         (void)fflush(stdout);

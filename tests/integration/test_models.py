@@ -239,6 +239,7 @@ def test_word2vec_says_which_words_are_near(tmp_path):
     assert "expected three" in ask("analogy", "--data=data", "--load=ngram", "a", code=2)
     assert "is none of the" in ask("nearest", "--data=data", "--load=ngram", "nobody", code=2)
     assert "nowhere" in ask("nearest", "--data=data", "--load=nowhere", word, code=1)
+    assert "expected the folder of the training" in ask("nearest", "--load=ngram", word, code=1)
     # Questions that do not end, and a reader of the answers that does.
     command = f"yes {word} | {BIN}/word2vec nearest --data=data --load=ngram | head -1; echo ${{PIPESTATUS[1]}}"
     said = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=100)

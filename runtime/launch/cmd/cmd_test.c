@@ -95,6 +95,7 @@ static const struct row rows[] = {
     {tool_check, {"check", "--timeout=0"}, {NULL}, 2, "--timeout is 0"},
     {tool_version, {"version", "-x"}, {NULL}, 2, "paddlerun version: "},
     {tool_version, {"version"}, {NULL}, 0, "paddlerun "},
+    {tool_version, {"version", "foo"}, {NULL}, 2, "\"foo\" is one word too many"},
     {tool_ckpt, {"ckpt"}, {NULL}, 2, "Usage: paddlerun ckpt COMMAND"},
     {tool_ckpt, {"ckpt", "--help"}, {NULL}, 0, "merge"},
     {tool_ckpt, {"ckpt", "none", "/"}, {NULL}, 2, "Usage: paddlerun ckpt COMMAND"},

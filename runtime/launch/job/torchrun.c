@@ -149,6 +149,33 @@ void job_torchrun_variables(const struct job *j, const struct job_plan *plan,
     }
 }
 
+/* Those by which the processes of a job find each other. */
+static bool is_place(enum co_var var) {
+    return var == CO_VAR_TORCH_RANK || var == CO_VAR_TORCH_WORLD_SIZE ||
+           var == CO_VAR_TORCH_LOCAL_RANK || var == CO_VAR_TORCH_LOCAL_WORLD_SIZE;
+}
+
+void job_torchrun_differences(const struct job *j, const struct job_plan *plan,
+    const struct job_process *p, const struct job_env *env, struct options_list *ret) {
+    CO_CLEANUP(job_env_done) struct job_env set = {0};
+    job_torchrun_variables(j, plan, p, env, &set);
+    const struct torchrun_context a = {.env = env, .j = j, .plan = plan, .p = p};
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows) && set.n; i++) {
+        const char *name = co_contract[rows[i].var].name, *value = get(env, rows[i].var);
+        if (!is_place(rows[i].var) || !value || job_env_get(&set, name) ||
+            co_contract_check(rows[i].var, value, NULL)) {
+            continue; /* what has no right form was named before */
+        }
+        CO_AUTOFREE char *ours = rows[i].value(&a);
+        if (strcmp(ours, value) != 0) {
+            options_list_add_own(ret,
+                co_xasprintf("%s is %s in the environment and stays, this job has %s: unset it, "
+                             "or a program of torch.distributed waits for other ranks",
+                    name, value, ours));
+        }
+    }
+}
+
 void job_torchrun_check(struct job *j, options_plan_getenv_fn env, void *arg) {
     const bool alone = j->n[JOB_ROLE_TRAINER] <= 1;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows) && j->mode == JOB_MODE_COLLECTIVE; i++) {

@@ -11,5 +11,9 @@
  * an outer launcher's) do not.  MASTER_ADDR and MASTER_PORT stay if one of them is the user's. */
 void job_torchrun_variables(const struct job *j, const struct job_plan *plan,
     const struct job_process *p, const struct job_env *env, struct job_env *ret);
+/* Adds a line to ret for each number of a user that stays and is not what process p has in this
+ * job: as many processes would wait for ranks that nobody has. */
+void job_torchrun_differences(const struct job *j, const struct job_plan *plan,
+    const struct job_process *p, const struct job_env *env, struct options_list *ret);
 /* Adds a warning to the job's notes for each value of a user that stays and has no right form. */
 void job_torchrun_check(struct job *j, options_plan_getenv_fn get, void *arg);

@@ -95,6 +95,32 @@ static void a_process_gets_what_torchrun_sets(void **state) {
     }
 }
 
+/* Process 3 of 4, alone on its node. */
+static void a_users_number_that_differs_is_named(void **state) {
+    (void)state;
+    static const struct {
+        const char *inherited[ENV_MAX], *said;
+    } cases[] = {{{"WORLD_SIZE=8"}, "WORLD_SIZE is 8 in the environment and stays, this job has 4"},
+        {{"RANK=0"}, "RANK is 0 in the environment and stays, this job has 3"},
+        {{"WORLD_SIZE=4"}, NULL}, {{"WORLD_SIZE=x"}, NULL /* named before */},
+        {{"MASTER_ADDR=h"}, NULL}, {{"RANK=1", "PADDLE_TRAINER_ID=1"}, NULL /* replaced */},
+        {{NULL}, NULL}};
+    const struct options o = {.n_script = 0};
+    const struct job j = {
+        .options = &o, .mode = JOB_MODE_COLLECTIVE, .id = "a", .n[JOB_ROLE_TRAINER] = 1};
+    const struct job_plan plan = {
+        .master = (char *)"10.0.0.1:4000", .n_nodes = 4, .endpoints[JOB_ROLE_TRAINER] = {.n = 4}};
+    const struct job_process p = {.role = JOB_ROLE_TRAINER, .index = 3};
+    for (size_t i = 0; i < CO_ARRAY_LEN(cases); i++) {
+        CO_CLEANUP(job_env_done) struct job_env inherited = {0};
+        CO_CLEANUP(options_list_done) struct options_list said = {0};
+        job_env_inherit(&inherited, (char *const *)cases[i].inherited, true);
+        job_torchrun_differences(&j, &plan, &p, &inherited, &said);
+        assert_int_equal(said.n, cases[i].said != NULL);
+        assert_true(!cases[i].said || strstr(said.item[0], cases[i].said));
+    }
+}
+
 static const char *wrong_rank(void *arg, const char *name) {
     return strcmp(name, "RANK") == 0 ? arg : NULL;
 }
@@ -121,6 +147,7 @@ static void a_users_value_of_the_wrong_form_is_named(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_process_gets_what_torchrun_sets),
+        cmocka_unit_test(a_users_number_that_differs_is_named),
         cmocka_unit_test(a_users_value_of_the_wrong_form_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/parse.h"
+#include "runtime/launch/job/torchrun.h"
 #include "runtime/launch/node/child.h"
 #include "runtime/launch/node/log_lines.h"
 #include "runtime/launch/process/children.h"
@@ -183,6 +184,16 @@ static void say_no_python(const struct job *job, struct co_err *err) {
     }
 }
 
+static void say_differences(const struct node_processes *r) {
+    CO_CLEANUP(job_env_done) struct job_env inherited = {0};
+    CO_CLEANUP(options_list_done) struct options_list said = {0};
+    job_env_inherit(&inherited, environ, true);
+    job_torchrun_differences(r->job, &r->plan, &r->plan.process[0], &inherited, &said);
+    for (size_t k = 0; k < said.n; k++) {
+        node_log(r->say, NODE_LOG_WARNING, "%s", said.item[k]);
+    }
+}
+
 static int start_process(struct node_processes *r, size_t i, bool again, struct co_err *err) {
     CO_AUTOCLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     int out, errors;
@@ -233,6 +244,9 @@ int node_processes_start(struct node_processes *r, struct job_plan *plan_own, st
     r->plan = *plan_own;
     *plan_own = (struct job_plan){0};
     r->logs = node_logs_new(r->loop, r->say, r->job, &r->plan, !r->begun, log_echoed, r);
+    if (!r->begun && r->plan.n > 0) {
+        say_differences(r);
+    }
     r->begun = true;
     r->failed = r->plan.n;
     r->n_workers = 0;

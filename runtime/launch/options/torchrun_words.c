@@ -219,7 +219,13 @@ static int add_master(
                                                                    : C10D_PORT)
                                      : with_port(*addr ? addr : "127.0.0.1", port);
     struct co_hostport hp;
-    CO_TRY(co_parse_hostport(*endpoint ? "--rdzv-endpoint" : "--master-addr", at, &hp, err));
+    if (co_parse_hostport("", at, &hp, NULL) || !*hp.host) {
+        return co_err_set(err, CO_INVALID,
+            "--%s is \"%.100s\", expected %s, without http:// (an IPv6 address in brackets: "
+            "[::1]:29400)",
+            *endpoint ? "rdzv-endpoint" : "master-addr", *endpoint ? endpoint : addr,
+            *endpoint ? "HOST or HOST:PORT" : "HOST");
+    }
     if (!hp.port) {
         return co_err_set(err, CO_INVALID,
             "--rdzv-endpoint is \"%.100s\", and other nodes must know its port: write one from 1 "
