@@ -400,8 +400,10 @@ def instance(name: str, value: Any, kind: type) -> Any:
     if not isinstance(value, kind):
         module = kind.__module__.partition(".")[0]
         words: dict[Any, str] = {Real: "number", Mapping: "mapping"}
-        expected = words.get(kind, kind.__name__ if module == "builtins" else f"{module}.{kind.__name__}")
-        raise TypeError(f"{name} is {shown(value)}, expected a {expected}")
+        inner = "nn." if module in ("torch", "paddle") and kind.__name__ in ("Module", "Layer") else ""
+        expected = words.get(kind, kind.__name__ if module == "builtins" else f"{module}.{inner}{kind.__name__}")
+        of = f", an object of this class: {value.__name__}(...)" if isinstance(value, type) and issubclass(value, kind) else ""
+        raise TypeError(f"{name} is {shown(value)}, expected a {expected}{of}")
     return value
 
 

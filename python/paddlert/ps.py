@@ -37,6 +37,9 @@ class Table:
         own = {"init", "seed", *SparseOptions.__annotations__} if kind == _abi.RT_SPARSE else set()
         known = {"optimizer", "mode", *TableOptions.__annotations__, *own}
         unknown = sorted(options.keys() - known)
+        if unknown and unknown[0] in ("lr", "learning_rate"):
+            raise TypeError(f"there is no option {unknown[0]!r} of a table, expected the optimizer to have it: "
+                            f"paddlert.optim.SGD(lr={shown(options[unknown[0]])})")
         if unknown:
             raise TypeError(f"there is no option {unknown[0]!r} of a {'sparse' if kind == _abi.RT_SPARSE else 'dense'} table, expected one of "
                             f"{', '.join(sorted(known))}")

@@ -84,6 +84,8 @@ def _ids(ids: torch.Tensor) -> Array:
         raise TypeError(f"ids are a {type(ids).__name__}, expected a torch.Tensor of whole numbers")
     if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
         raise TypeError(f"ids are {ids.dtype}, expected whole numbers")
+    if ids.device.type == "meta":
+        raise TypeError("ids are a tensor on meta, which has no numbers, expected one in memory")
     return np.asarray(ids.detach().to("cpu", torch.int64).numpy(), order="C").view(np.uint64)
 
 

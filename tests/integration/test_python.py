@@ -292,7 +292,7 @@ def tell(f, *a, **k):
     except paddlert.InvalidError as e:
         print(str(e).replace(server.endpoint, "HERE"))
 tables = [paddlert.Dense("w", 3), paddlert.Sparse("e", 2)]
-cell = "server = paddlert.Server(); client = paddlert.Client(server.job(), tables)"
+cell = "server = paddlert.Server(return_=3600); client = paddlert.Client(server.job(), tables)"
 endpoints = []
 for _ in range(3):
     exec(cell)
@@ -733,6 +733,8 @@ tell(optim.Adam, betas=1)
 tell(optim.Sum, momentum=1)
 tell(init.Constant, value=10**400)
 tell(paddlert.Dense, "w", 3, Adam())
+tell(paddlert.Dense, "w", 3, lr=0.1)
+tell(paddlert.Client, paddlert.Job, [])
 tell(paddlert.Sparse, 1000, 8)
 tell(paddlert.Sparse, b"e", 8)
 tell(paddlert.Sparse, "e", None)
@@ -759,7 +761,7 @@ with paddlert.Server() as s:
 """))
     lines = out.splitlines()
     assert not [line for line in lines if any(word in line for word in ("rt_", "RT_", "CO_", "i64"))], out
-    ragged, restored = lines.pop(1), lines.pop(21)
+    ragged, restored = lines.pop(1), lines.pop(23)
     assert ragged.startswith("array makes no array, expected numbers in rows of equal length: "), out
     assert restored.endswith("expected checkpoints that servers wrote: load() loads it"), out
     meta = "is a Tensor of float32 on meta whose memory cannot be used: Cannot pack tensors on meta; expected a dense one in main memory"
@@ -773,6 +775,8 @@ with paddlert.Server() as s:
         "Sum has no parameter 'momentum', expected one of lr, l2, l1, clip_value, clip_norm, min, max",
         "value of Constant is too large, expected a number that a float holds",
         f"option 'optimizer' is Adam ( lr: 1 {'x' * 147}..., expected a text of docs/rules.md or an object of paddlert.optim",
+        "there is no option 'lr' of a table, expected the optimizer to have it: paddlert.optim.SGD(lr=0.1)",
+        "job is <class 'paddlert.job.Job'>, expected a paddlert.Job, an object of this class: Job(...)",
         "name is 1000, expected a text, the table's name", "name is b'e', expected a text, the table's name",
         "dim of table 'e' is None, expected a whole number", "name is 'my loss', expected 1 to 63 of A-Z a-z 0-9 _ . : / -",
         "option 'lease' is -1, expected seconds, from 0", "gradient is None, expected an array", f"values {meta}", f"ids {meta}",

@@ -50,7 +50,7 @@ def test_gradients_go_to_the_rows_that_were_pulled(python, framework):
 def test_models_are_copied_and_wrong_arguments_named(python, framework):
     name, interpreter = framework
     out, = finish(python("", PROGRAMS / "copies.py", name, interpreter=interpreter), seconds=SECONDS)
-    tensor, module = ("torch.Tensor", "torch.Module") if name == "torch" else ("paddle.Tensor", "paddle.Layer")
+    tensor, module = ("torch.Tensor", "torch.nn.Module") if name == "torch" else ("paddle.Tensor", "paddle.nn.Layer")
     lines = out.splitlines()
     assert lines[-6].startswith("table 'rows' has no servers yet"), out
     assert lines[-5:-2] == [f"ids are a {given}, expected a {tensor} of whole numbers" for given in ("list", "ndarray", "NoneType")], out
