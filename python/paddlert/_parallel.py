@@ -33,7 +33,7 @@ class DGC:
     The others stay on their rank and add up, until they are among the largest.
 
     sparsity: the share that stays, at least 0 and below 1; several: one after the other, over rampup_step steps.
-    momentum: 0, the optimizer's own goes on top of what arrives.  Else gradients add up with momentum before they travel (nesterov: as
+    momentum: 0, the optimizer's own is applied to what arrives.  Else gradients add up with momentum before they travel (nesterov: as
     Nesterov's), and the optimizer must have none for those parameters: it would count twice.
     clip_norm: each such gradient is scaled to this norm at most, of all ranks together; 0: not.  rampup_begin_step: steps that are dense before.
     """
