@@ -426,7 +426,7 @@ const struct co_contract_row co_contract[CO_VAR_COUNT] = {
         .doc = "The same for Ascend NPUs, of their own library."},
     [CO_VAR_NPU_VISIBLE_DEVICES] = {"NPU_VISIBLE_DEVICES", CO_VIA_USER, CO_WHEN_NEVER, CO_TYPE_TEXT,
         CO_GEN_LAUNCH, .empty = true, .machine = true,
-        .doc = "The same, of Paddle's plugin, and goes before it."},
+        .doc = "The same, of Paddle's launcher, and goes before it."},
     [CO_VAR_MLU_VISIBLE_DEVICES] = {"MLU_VISIBLE_DEVICES", CO_VIA_USER, CO_WHEN_NEVER, CO_TYPE_TEXT,
         CO_GEN_LAUNCH, .empty = true, .machine = true, .doc = "The same for Cambricon MLUs."},
     [CO_VAR_TOPS_VISIBLE_DEVICES] = {"TOPS_VISIBLE_DEVICES", CO_VIA_USER, CO_WHEN_NEVER,
