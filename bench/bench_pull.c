@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/flag.h"
 #include "common/parse.h"
 #include "runtime/rt.h"
 
@@ -74,9 +75,9 @@ static void measure(struct rt_client *c, uint32_t dim, int rounds) {
 int main(int argc, char **argv) {
     int64_t dim = 0, rounds = 0;
     struct co_err err = {0};
-    if (argc != 2) {
-        (void)fprintf(stderr, "usage: bench-pull DIM\n");
-        return 2;
+    const int end = co_words_check("bench-pull DIM", 1, 1, argc, argv);
+    if (end >= 0) {
+        return end;
     }
     must(co_parse_i64("DIM", argv[1], 1, DIM_MAX, &dim, &err), &err);
     struct rt_job *job = NULL;

@@ -30,7 +30,8 @@ def _mix(x: Array) -> Array:
     """SplitMix64's finaliser, as common/mix.h."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xbf58476d1ce4e5b9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94d049bb133111eb)
-    return x ^ (x >> np.uint64(31))
+    mixed: Array = x ^ (x >> np.uint64(31))
+    return mixed
 
 
 def _packed(dense: Array, slots: Sequence[Ragged]) -> Array:
