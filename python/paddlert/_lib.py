@@ -473,14 +473,14 @@ class Started(Here):
         self._handle: ctypes.c_void_p | None = handle
         self._error: Error | None = None
 
-    def _end(self, name: str, keep: Any) -> bool:
+    def _end(self, name: str) -> bool:
         """Waits by that function, which frees the handle.  Whether there is a result just now."""
         if self._handle is None:
             return False
         handle, self._handle = self._handle, None
         self._error = CanceledError("there is no result: a signal has ended the wait for it, or another thread is waiting")
         try:
-            call_long(self._owner, name, handle, keep=keep)
+            call_long(self._owner, name, handle)
         except Error as e:
             self._error = e.with_traceback(None)
             return False
@@ -492,8 +492,8 @@ class Started(Here):
             raise self._error
 
 
-def call_long(owner: Owner, name: str, *arguments: Any, keep: Any = None) -> int:
-    """A call that uses what the owner has in C.  keep: what it uses beside its arguments."""
+def call_long(owner: Owner, name: str, *arguments: Any) -> int:
+    """A call that uses what the owner has in C."""
     owner.count(1)
     try:
         return call(name, *arguments)

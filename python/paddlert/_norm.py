@@ -40,7 +40,7 @@ class Statistics:
         self.mean, self.variance, self._inv_std = (np.empty(shape.channels, np.float32) for _ in range(3))
         count = ctypes.c_uint64()
         group._use("rt_bn_forward", shape.c(), _at(x), ctypes.c_float(epsilon), _at(self.mean), _at(self.variance), _at(self._inv_std),
-                   ctypes.byref(count), keep=(x, self))
+                   ctypes.byref(count))
         self.count = int(count.value)
 
     def gradients(self, x: Array, dy: Array, scale: Array | None) -> tuple[Array, Array, Array]:
@@ -48,7 +48,7 @@ class Statistics:
         scale = np.ones(self._shape.channels, np.float32) if scale is None else scale
         dx, dscale, dbias = np.empty_like(x), np.empty_like(scale), np.empty_like(scale)
         self._group._use("rt_bn_backward", self._shape.c(), _at(x), _at(dy), _at(self.mean), _at(self._inv_std), _at(scale),
-                         ctypes.c_uint64(self.count), _at(dx), _at(dscale), _at(dbias), keep=(self, x, dy, scale, dx, dscale, dbias))
+                         ctypes.c_uint64(self.count), _at(dx), _at(dscale), _at(dbias))
         return dx, dscale, dbias
 
     def unbiased(self) -> Array:

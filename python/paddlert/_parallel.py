@@ -136,7 +136,7 @@ class Reducer(Here):
         """Of local SGD, the values being parameters.  Whether they are averages now."""
         averaged = ctypes.c_bool()
         call_long(self._group, "rt_local_sgd_step", ctypes.byref(state), self._open(), ctypes.c_double(loss), ctypes.c_double(lr),
-                  ctypes.byref(averaged), keep=state)
+                  ctypes.byref(averaged))
         return averaged.value
 
     def compressed(self, i: int) -> bool:

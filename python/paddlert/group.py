@@ -44,7 +44,7 @@ class Work(Started):
 
     def end(self) -> None:
         """Waits until the call has ended; what it says is for wait()."""
-        if super()._end("rt_work_wait", self._keep):
+        if super()._end("rt_work_wait"):
             _end(*self._keep)
 
     def wait(self) -> Any:
@@ -155,7 +155,7 @@ class Group(Owner):
                 continue
             self.dropped.remove(item)
             try:
-                call_long(self, "rt_work_wait", handle, keep=memory)
+                call_long(self, "rt_work_wait", handle)
             except Error:
                 continue                    # later calls fail for the same reason
             _end(*memory)
@@ -165,11 +165,11 @@ class Group(Owner):
             raise InvalidError("the group is closed")
         return self._group
 
-    def _use(self, name: str, *arguments: Any, keep: Any = None) -> None:
-        """A call that waits for other ranks.  keep: what it uses, should a signal end the wait."""
+    def _use(self, name: str, *arguments: Any) -> None:
+        """A call that waits for other ranks."""
         self.count(1)
         try:
-            call_long(self, name, self._open(), *arguments, keep=keep)
+            call_long(self, name, self._open(), *arguments)
         finally:
             self.count(-1)
         self._end_dropped()
@@ -193,7 +193,7 @@ class Group(Owner):
         setattr(c, "in", inp and inp.address)
         c.out = out and out.address
         if not start:
-            self._use("rt_coll_run", ctypes.byref(c), keep=(inp, out))
+            self._use("rt_coll_run", ctypes.byref(c))
             _end(inp, out)
             return result
         self._end_dropped()
@@ -320,7 +320,7 @@ class Group(Owner):
         """And which ranks of this group are not in it."""
         handle, gone = ctypes.c_void_p(), (ctypes.c_bool * self.size)()
         self._end_works()
-        self._use("rt_group_shrink", gone, ctypes.byref(handle), keep=gone)
+        self._use("rt_group_shrink", gone, ctypes.byref(handle))
         return Group(_handle=handle), list(gone)
 
     def check(self) -> None:
@@ -337,5 +337,5 @@ class Group(Owner):
             rank=number("rank", rank, ctypes.c_uint32), form_timeout_ms=option_value("form_timeout", "_ms", None, form_timeout),
             generation=number("generation", generation, ctypes.c_uint64), size=len(array))
         options.endpoints = ctypes.cast(array, ctypes.c_void_p)
-        self._use("rt_group_grow", ctypes.byref(options), ctypes.byref(handle), keep=(array, options))
+        self._use("rt_group_grow", ctypes.byref(options), ctypes.byref(handle))
         return Group(_handle=handle)

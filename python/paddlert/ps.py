@@ -123,7 +123,7 @@ class Pending(Started):
         try:
             if self._handle is not None and not self._client.is_open:
                 raise InvalidError("the client is closed")
-            self._end("rt_wait", self._rows)
+            self._end("rt_wait")
         finally:
             self._client.count(-1)
         self._check()
