@@ -12,12 +12,13 @@ import textwrap
 import pytest
 import yaml
 
-from cluster import BUILD, LOCAL, ROOT, STATE, sh
+from cluster import BUILD, LOCAL, ROOT, STATE, sh, wait
 from expected import check_expected
 from paddle_root import PACKAGES, SITE, paddle_root
 
 PAGE = (ROOT / "docs/python.md").read_text()
 EXAMPLE = ROOT / "examples/python"
+PROGRAMS = ROOT / "tests/python/programs"
 IMAGE = "train:1"                           # as the page calls it
 pytestmark = pytest.mark.deadline(500)      # nine hundred megabytes are read by every pod
 
@@ -33,7 +34,7 @@ def image(cluster):
         sh(ROOT / "python/wheel", "v1.2", home, BUILD / "lib/libpaddlert.so.1")
         sh(sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", root / PACKAGES, *home.glob("paddlert-*.whl"))
         (root / "workspace/train.py").write_text(PAGE.split("```python\n")[1].split("```")[0])
-        for script in [*EXAMPLE.glob("*.py"), ROOT / "tests/python/programs/ddp.py"]:
+        for script in [*EXAMPLE.glob("*.py"), PROGRAMS / "ddp.py", PROGRAMS / "members.py"]:
             shutil.copy(script, root / "workspace")
         sh(BUILD / "bin/wide_and_deep", "--generate", root / "workspace/data")
         sh(LOCAL / "image", "--name", IMAGE, "--workdir", "/workspace", "--out", home / "image.tar", root, seconds=600)
@@ -90,3 +91,50 @@ def test_torchs_own_ddp_without_a_launcher(space, image, fails):
     space.wait_completed(name, 300)
     for i in range(2):
         assert f"rank {i} of 2, {len(fails)} restarts: the same" in said(space, f"{name}-worker-{i}")
+
+
+def test_workers_of_elastic_training_come_back(space, image):
+    """The page's job with NumPy's program: a container that is killed, then a pod that is deleted, while the others train on."""
+    page = PAGE.split("## Workers that die and come back\n")[1].split("\n## ")[0]
+    job = yaml.safe_load(textwrap.dedent(page[page.index("    apiVersion:"):].split("\n\n")[0]))
+    with tempfile.TemporaryDirectory(dir=BUILD) as d:
+        shared = pathlib.Path(d)
+        shared.chmod(0o777)
+        gate = shared / "gate"
+
+        def log(worker):
+            file = shared / f"log.{worker}"
+            return file.read_text() if file.exists() else ""
+
+        def train(step, *workers):
+            """These do all steps before that one."""
+            gate.write_text(f"{step} 1000")
+            wait(f"step {step - 1}", 120, lambda: all(re.search(rf"^{step - 1} ", log(w), re.M) for w in workers), lambda: space.show("elastic"))
+
+        def back(worker, step, *others):
+            """The others do one step after another until it has come back; the step that is next."""
+            while log(worker).count("in ") < 2:
+                step += 1
+                train(step, *others)
+            return step
+
+        job["spec"]["cleanPodPolicy"] = "Never"
+        gate.write_text("20 1000")
+        spec = job["spec"]["worker"]["template"]["spec"]
+        spec["volumes"] = [{"name": "shared", "hostPath": {"path": d, "type": "Directory"}}]
+        spec["containers"][0] |= {"command": ["python", "members.py", "repeat", "/shared/log", "10"],
+                                  "env": [{"name": "GATE", "value": "/shared/gate"}],
+                                  "volumeMounts": [{"name": "shared", "mountPath": "/shared"}]}
+        name = create(space, yaml.safe_dump(job))
+        train(20, 0, 1, 2)
+        space.c.kill(space.pod(f"{name}-worker-1"))
+        step = back(1, 20, 0, 2)
+        train(step + 5, 0, 1, 2)
+        space.c.kubectl("-n", space.name, "delete", "pod", f"{name}-worker-2", "--grace-period=0", "--force")
+        back(2, step + 5, 0, 1)
+        gate.write_text("1000 1000")
+        space.wait_completed(name, 200)
+        for i in range(3):
+            # 10 passes over 600 numbers, in batches of 20
+            assert f"done 300 6000 0 {10 * 600 * 599 // 2} " in said(space, f"{name}-worker-{i}")
+        assert [log(i).count("in ") for i in range(3)] == [1, 2, 2]
