@@ -184,7 +184,7 @@ static struct cost cost_of_servers(void) {
 
 /* Until each of them listens: has its threads. */
 static void await_servers(void) {
-    while (cost_of_servers().threads < (long)(2 * n_servers + n_processes)) {
+    while (cost_of_servers().threads < (long)n_servers * 2 + (long)n_processes) {
         (void)poll(NULL, 0, 50); /* the kernel does not report that */
     }
 }
