@@ -74,10 +74,14 @@ static size_t count_files(const char *dev, const struct device_kind *k) {
 
 /* ---- variables --------------------------------------------------------------------------- */
 
-/* A number, or a UUID of a GPU or a part of one. */
+/* A number, or a UUID of a device or a part of one. */
 static bool is_label(const char *item) {
-    return (*item && item[strspn(item, "0123456789")] == '\0') || strncmp(item, "GPU-", 4) == 0 ||
-           strncmp(item, "MIG-", 4) == 0;
+    static const char *const uuids[] = {"GPU-", "MIG-", "DRS-"};
+    bool known = *item && item[strspn(item, "0123456789")] == '\0';
+    for (size_t i = 0; i < CO_ARRAY_LEN(uuids); i++) {
+        known = known || strncmp(item, uuids[i], strlen(uuids[i])) == 0;
+    }
+    return known;
 }
 
 /* Takes what a variable lists.  As CUDA does, up to the first item that can be no device: "-1",
@@ -225,7 +229,8 @@ int node_devices_markdown(struct co_buf *b, struct co_err *err) {
         "device's number\n"
         "among the visible ones. A variable that lists devices goes before files in `/dev`; `all` "
         "is as if it were not set.\n"
-        "A list ends at the first item that is neither a number nor a UUID (`GPU-`, `MIG-`): an "
+        "A list ends at the first item that is neither a number nor a UUID (`GPU-`, `MIG-`, "
+        "`DRS-`): an "
         "empty one, `-1`, `none`,\n"
         "`void` and `NoDevFiles` hide all devices of that kind. Without devices it starts one "
         "process, or\n"

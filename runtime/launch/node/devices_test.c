@@ -60,6 +60,7 @@ static void devices_are_those_that_a_variable_shows(void **state) {
             "GPU-8932f937,MIG-3eb87630", NULL},
         {{"CUDA_VISIBLE_DEVICES=MIG-GPU-8932f937/1/0"}, JOB_DEVICE_GPU, "MIG-GPU-8932f937/1/0",
             NULL},
+        {{"TOPS_VISIBLE_DEVICES=DRS-4a1f"}, JOB_DEVICE_CUSTOM, "DRS-4a1f", "gcu"},
         /* there is none */
         {{"CUDA_VISIBLE_DEVICES="}, JOB_DEVICE_CPU, "", NULL},
         {{"CUDA_VISIBLE_DEVICES= "}, JOB_DEVICE_CPU, "", NULL},
