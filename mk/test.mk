@@ -126,7 +126,7 @@ soak-ps: all
 ## paddle-pods: real Paddle in pods of the local cluster, as docs/train.md has it (root)
 paddle-test paddle-named paddle-pods: paddle-%: all
 	@tests/run $(@:-test=)
-## python-test: paddlert with PyTorch, Paddle, Jupyter (wheels from PyPI, once; TORCH_PYTHON, PADDLE_PYTHON, NOTEBOOK_PYTHON)
+## python-test: paddlert with PyTorch, Paddle, Jupyter (from PyPI, once; TORCH_PYTHON, PADDLE_PYTHON, NOTEBOOK_PYTHON)
 python-test: all
 	@tests/run python
 ## python-pods: the same in pods of the local cluster: docs/python.md's job, examples/python (root)
