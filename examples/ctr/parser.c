@@ -43,7 +43,7 @@ static void names_done(struct names *names) {
     }
 }
 
-static void name_add(struct names *names, enum rt_data_kind kind, char *name_own) {
+static void name_add(struct names *names, enum rt_data_kind kind, const char *name_own) {
     names->at[names->n++] = (struct rt_data_field){.name = name_own, .kind = kind};
 }
 
