@@ -189,10 +189,10 @@ static int column_parse(const struct da_field *field, size_t column, struct da_t
 /* scratch: as long as the line, where it has quotes. */
 static int columns_parse(const struct da_fields *f, const struct da_header *h, struct da_text line,
     char *scratch, struct da_samples *s, struct da_why *why) {
-    struct da_cutter cut = {
-        .rest = line, .between = h->between[0], .scratch = scratch, .more = true};
+    struct da_cutter cut = {.rest = line, .between = h->between[0], .more = true};
     size_t column = 0;
 
+    cut.scratch = scratch;
     for (; cut.more; column++) {
         struct da_text text;
         const char *wrong = da_cutter_next(&cut, &text);
