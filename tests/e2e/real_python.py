@@ -106,9 +106,14 @@ def test_workers_of_elastic_training_come_back(space, image):
             file = shared / f"log.{worker}"
             return file.read_text() if file.exists() else ""
 
+        def opened(step):
+            """At once: workers read it all the time."""
+            (shared / "next").write_text(f"{step} 1000")
+            (shared / "next").rename(gate)
+
         def train(step, *workers):
             """These do all steps before that one."""
-            gate.write_text(f"{step} 1000")
+            opened(step)
             wait(f"step {step - 1}", 120, lambda: all(re.search(rf"^{step - 1} ", log(w), re.M) for w in workers), lambda: space.show("elastic"))
 
         def back(worker, step, *others):
@@ -119,7 +124,7 @@ def test_workers_of_elastic_training_come_back(space, image):
             return step
 
         job["spec"]["cleanPodPolicy"] = "Never"
-        gate.write_text("20 1000")
+        opened(20)
         spec = job["spec"]["worker"]["template"]["spec"]
         spec["volumes"] = [{"name": "shared", "hostPath": {"path": d, "type": "Directory"}}]
         spec["containers"][0] |= {"command": ["python", "members.py", "repeat", "/shared/log", "10"],
@@ -132,7 +137,7 @@ def test_workers_of_elastic_training_come_back(space, image):
         train(step + 5, 0, 1, 2)
         space.c.kubectl("-n", space.name, "delete", "pod", f"{name}-worker-2", "--grace-period=0", "--force")
         back(2, step + 5, 0, 1)
-        gate.write_text("1000 1000")
+        opened(1000)
         space.wait_completed(name, 200)
         for i in range(3):
             # 10 passes over 600 numbers, in batches of 20
