@@ -3,8 +3,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import socket
-import tempfile
 import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +19,8 @@ from .arrays import FLOATS, Array, pointer, shaped, target, view, whole, write_a
 from .job import Job
 
 if TYPE_CHECKING:
+    import socket
+
     from typing_extensions import Unpack
 
     from ._options import Mode
@@ -410,6 +410,7 @@ class Client(Owner):
     def model(self) -> Model:
         """What the tables have now, as a Model in this process, for arrays and export; it stays as it is while training continues.  By way
         of a save to a temporary directory, so one trainer calls it."""
+        import tempfile                       # a quarter of what importing this package takes, with socket
         with tempfile.TemporaryDirectory(prefix="paddlert-") as folder:
             self.save(folder)
             return Model(folder)
@@ -424,6 +425,7 @@ class Client(Owner):
 
 def _reserved(host: str, port: int) -> socket.socket:
     """A socket with that port, 0: a free one, which nobody else is given until the server, which may take it, listens there."""
+    import socket
     place = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
