@@ -87,7 +87,7 @@ int main(int argc, char **argv) {
         .dim = (uint32_t)dim,
         .optimizer = "sgd:lr=0.1",
         .init = "uniform:min=-0.01,max=0.01"};
-    const struct rt_client_options options = {.mode = RT_ASYNC};
+    const struct rt_client_options options = {.mode = RT_ASYNC, .start_timeout_ms = 30000};
     must(rt_init(&job, &err), &err);
     must(rt_client_open(job, &options, &spec, 1, &c, &err), &err);
     char line[32];

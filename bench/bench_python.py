@@ -55,7 +55,9 @@ def turn(program, rounds):
     """us of a pull and a push, then of CPU."""
     program.stdin.write(f"{rounds}\n")
     program.stdin.flush()
-    return [float(x) for x in program.stdout.readline().split()]
+    answer = program.stdout.readline()
+    assert answer, f"{program.args} has ended: is there NumPy, and the library?"
+    return [float(x) for x in answer.split()]
 
 
 def frameworks(runs):

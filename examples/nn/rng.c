@@ -3,16 +3,12 @@
 
 #include <math.h>
 
+#include "common/mix.h"
+
 #define GOLDEN 0x9e3779b97f4a7c15U
 
-static uint64_t mix_bits(uint64_t z) {
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-    return z ^ (z >> 31);
-}
-
 uint64_t nn_mix64(uint64_t a, uint64_t b) {
-    return mix_bits(mix_bits(a + GOLDEN) + b * GOLDEN + GOLDEN);
+    return co_mix64(co_mix64(a + GOLDEN) + b * GOLDEN + GOLDEN);
 }
 
 void nn_rng_init(struct nn_rng *r, uint64_t seed, uint64_t stream) {
@@ -20,7 +16,7 @@ void nn_rng_init(struct nn_rng *r, uint64_t seed, uint64_t stream) {
 
     for (size_t i = 0; i < 4; i++) {
         at += GOLDEN;
-        r->s[i] = mix_bits(at);
+        r->s[i] = co_mix64(at);
     }
 }
 

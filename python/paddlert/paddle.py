@@ -474,7 +474,6 @@ class SyncBatchNorm(paddle.nn.layer.norm._BatchNormBase):
         return _Normalise.apply(x, self.weight, self.bias, self)
 
 
-
 class Elastic(elastic.ElasticModel):
     """Data parallel training that continues when workers die, and takes in those that come back, without a checkpoint.  Collective.
 

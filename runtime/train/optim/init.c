@@ -6,24 +6,18 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/mix.h"
 #include "common/pairs.h"
 #include "common/parse.h"
 #include "common/word_list.h"
 
 #define LARGE 1e30
 
-/* The finaliser of splitmix64, a public-domain generator. */
-uint64_t optim_mix64(uint64_t x) {
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-    return x ^ (x >> 31);
-}
-
 /* ---- what is drawn ---- */
 
 /* Uniform in [0, 1), 53 bits. */
 static double draw_unit(uint64_t state, uint64_t i) {
-    return (double)(optim_mix64(state + (i + 1) * 0x9e3779b97f4a7c15ULL) >> 11) * 0x1p-53;
+    return (double)(co_mix64(state + (i + 1) * 0x9e3779b97f4a7c15ULL) >> 11) * 0x1p-53;
 }
 
 static double draw_normal(uint64_t state, size_t k, double std) {
@@ -138,7 +132,7 @@ const struct optim_init_kind *optim_init_kinds(size_t *ret_n) {
 
 void optim_initializer_row(
     const struct optim_initializer *in, uint64_t id, size_t dim, float *ret_row) {
-    uint64_t state = optim_mix64(in->seed ^ optim_mix64(id + 0x632be59bd9b4e019ULL));
+    uint64_t state = co_mix64(in->seed ^ co_mix64(id + 0x632be59bd9b4e019ULL));
     for (size_t k = 0; k < dim; k++) {
         ret_row[k] = (float)in->kind->value(in, state, dim, k);
     }

@@ -54,6 +54,3 @@ CO_MUST_CHECK int optim_initializer_parse(
 
 void optim_initializer_row(
     const struct optim_initializer *in, uint64_t id, size_t dim, float *ret_row);
-
-/* Mixes all bits of x into all bits of the result. */
-uint64_t optim_mix64(uint64_t x);

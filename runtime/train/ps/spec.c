@@ -7,6 +7,7 @@
 #include <sys/random.h>
 
 #include "common/mem.h"
+#include "common/mix.h"
 
 static int check_name(const char *name, struct co_err *err) {
     static const char allowed[] =
@@ -229,17 +230,17 @@ struct ps_range ps_dense_chunk(struct ps_range shard, uint32_t chunk) {
 }
 
 uint32_t ps_sparse_server(uint64_t id, uint32_t servers) {
-    return (uint32_t)((optim_mix64(id) >> 32) * servers >> 32);
+    return (uint32_t)((co_mix64(id) >> 32) * servers >> 32);
 }
 
 uint32_t ps_sparse_shard(uint64_t id, uint32_t shards) {
-    return (uint32_t)((optim_mix64(id) & 0xffffffffU) * shards >> 32);
+    return (uint32_t)((co_mix64(id) & 0xffffffffU) * shards >> 32);
 }
 
 bool ps_sparse_all_live(
     const struct ps_shard_position *p, const uint64_t *ids, size_t n, size_t *ret_i) {
     for (size_t i = 0; (p->servers > 1 || p->shards > 1) && i < n; i++) {
-        uint64_t mix = optim_mix64(ids[i]);
+        uint64_t mix = co_mix64(ids[i]);
         if ((mix >> 32) * p->servers >> 32 != p->server ||
             (mix & 0xffffffffU) * p->shards >> 32 != p->shard) {
             *ret_i = i;

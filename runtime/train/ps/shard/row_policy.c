@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "common/bytes.h"
+#include "common/mix.h"
 #include "runtime/train/ps/shard/part.h"
 #include "runtime/train/ps/shard/snapshot.h"
 
@@ -66,7 +67,7 @@ static void spared_done(struct spared *s) {
 
 /* Where the slot is, or would be. */
 static size_t place_of(const struct spared *s, uint32_t slot) {
-    size_t i = optim_mix64(slot) & s->mask;
+    size_t i = co_mix64(slot) & s->mask;
     while (s->at[i] != TABLE_SLOT_NONE && s->at[i] != slot) {
         i = (i + 1) & s->mask;
     }
@@ -111,7 +112,7 @@ static uint32_t next_row(const struct shard_table *st, const struct spared *spar
  * evicted as the table has, every count is halved about once. */
 static void evict_one(struct shard_table *st, const struct spared *spared) {
     uint32_t worst = TABLE_SLOT_NONE, least = UINT32_MAX, slots = table_store_slots(st->rows);
-    uint32_t fades = (uint32_t)(optim_mix64(st->evicted++) % (FADE * SAMPLE));
+    uint32_t fades = (uint32_t)(co_mix64(st->evicted++) % (FADE * SAMPLE));
     st->hand = st->hand + 1 < slots ? st->hand + 1 : 0;
     for (uint32_t i = 0; i < SAMPLE; i++) {
         uint64_t at = st->hand + (uint64_t)slots * i / SAMPLE;
