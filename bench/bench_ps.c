@@ -227,10 +227,16 @@ static struct rt_client *open_client(const struct server *s, unsigned id, enum r
 
 /* ---- small pulls: one kind is one way to get IDS rows ---- */
 
+enum { ASK = HEAD + IDS * 8, GET = HEAD + IDS * DIM * 4 };
+
 struct way {
     struct rt_client *c; /* NULL: plain TCP, by fd */
     int fd;
     uint64_t seed;
+    /* Not thread-local: each thread of the server, which is this program, would have them. */
+    uint64_t ids[FLIGHT][IDS];
+    float rows[FLIGHT][IDS * DIM];
+    char bytes[FLIGHT * GET];
 };
 
 static uint64_t draw(uint64_t *seed) {
@@ -241,22 +247,18 @@ static uint64_t draw(uint64_t *seed) {
 }
 
 static void pull_small(struct way *w, size_t flight) {
-    enum { ASK = HEAD + IDS * 8, GET = HEAD + IDS * DIM * 4 };
-    static _Thread_local uint64_t ids[FLIGHT][IDS];
-    static _Thread_local float rows[FLIGHT][IDS * DIM];
-    static _Thread_local char bytes[FLIGHT * GET];
     struct co_err err = {0};
     if (!w->c) {
-        write_all(w->fd, bytes, flight * ASK);
-        read_all(w->fd, bytes, flight * GET);
+        write_all(w->fd, w->bytes, flight * ASK);
+        read_all(w->fd, w->bytes, flight * GET);
         return;
     }
     struct rt_pull pulls[FLIGHT];
     for (size_t i = 0; i < flight; i++) {
         for (size_t k = 0; k < IDS; k++) {
-            ids[i][k] = draw(&w->seed) % SMALL_KEYS;
+            w->ids[i][k] = draw(&w->seed) % SMALL_KEYS;
         }
-        pulls[i] = (struct rt_pull){0, ids[i], IDS, rows[i]};
+        pulls[i] = (struct rt_pull){0, w->ids[i], IDS, w->rows[i]};
     }
     if (rt_pull_sparse_many(w->c, pulls, flight, &err) < 0) {
         die("pull", &err);
@@ -506,7 +508,6 @@ int main(int argc, char **argv) {
     fill_small(lanes);
     fill_small(encrypted);
 
-    enum { ASK = HEAD + IDS * 8, GET = HEAD + IDS * DIM * 4 };
     const pid_t pids[4] = {echo, one.pid, one.pid, sealed.pid};
     struct way ways[4] = {{.fd = dial_echo(ASK, GET)}, {.c = lanes, .seed = 1},
         {.c = grpc, .seed = 2}, {.c = encrypted, .seed = 3}};
