@@ -18,7 +18,7 @@ $(foreach u,$(UNITS),$(eval uses_$(u) := $(filter-out $(u) runtime/rt.h,$(call c
 
 pkgs_common                      := jansson yaml-0.1 libuv libmicrohttpd gnutls zlib
 pkgs_operator/kube               := libcurl
-pkgs_runtime/train/rpc           := grpc libprotobuf-c
+pkgs_runtime/train/rpc           := grpc_unsecure libprotobuf-c
 pkgs_runtime/train/ckpt          := libxxhash# a header alone: nothing is linked
 pkgs_runtime/launch/rendezvous   := zlib
 pkgs_examples/nn                 := -ldnnl
