@@ -290,7 +290,8 @@ ROWS = [
 
 def run(_only, runs):
     others, why = paddles()
-    launchers = [Launcher("paddlerun", [BIN / "paddlerun", "launch"]), *others]
+    # The static one is that of the launcher's image and of the wheel.
+    launchers = [*(Launcher(name, [BIN / name, "launch"]) for name in ("paddlerun", "paddlerun-static")), *others]
     names = [l.name for l in launchers]
     result = {"runs": {n: [] for n in names}, "crowd": {}}
     for _ in range(runs):               # in turn, so that all have the same neighbours
