@@ -34,7 +34,7 @@ def image(cluster):
         sh(ROOT / "python/wheel", "v1.2", home, BUILD / "lib/libpaddlert.so.1")
         sh(sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", root / PACKAGES, *home.glob("paddlert-*.whl"))
         (root / "workspace/train.py").write_text(PAGE.split("```python\n")[1].split("```")[0])
-        for script in [*EXAMPLE.glob("*.py"), PROGRAMS / "ddp.py", PROGRAMS / "members.py"]:
+        for script in [*EXAMPLE.glob("*.py"), PROGRAMS / "ddp.py", PROGRAMS / "members.py", PROGRAMS / "gate.py"]:
             shutil.copy(script, root / "workspace")
         sh(BUILD / "bin/wide_and_deep", "--generate", root / "workspace/data")
         sh(LOCAL / "image", "--name", IMAGE, "--workdir", "/workspace", "--out", home / "image.tar", root, seconds=600)

@@ -3,22 +3,12 @@
 elastic.py FRAMEWORK LOG: as members.py."""
 import json
 import os
-import pathlib
 import sys
-import time
 
 import numpy as np
 
+from gate import passes
 from paddlert.elastic import Order
-
-
-def passes(step):
-    while True:
-        gate, end = map(int, pathlib.Path(os.environ["GATE"]).read_text().split())
-        if step < gate or step >= end:
-            return step < end
-        time.sleep(.005)
-
 
 name, log = sys.argv[1:]
 home = os.environ.get("PADDLE_TRAINER_ID", "0")

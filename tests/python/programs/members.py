@@ -3,27 +3,17 @@
 members.py ON_LOSS LOG EPOCHS: LOG.worker gets "in PID" when it has joined, and "step loss" of each step that it has done.  GATE: a file with the
 numbers of the first step that waits, and of that before which training ends."""
 import os
-import pathlib
 import sys
-import time
 
 import numpy as np
 
+from gate import passes
 from paddlert.elastic import Elastic, Order
 
 N, WIDTH = 600, 5
 rng = np.random.default_rng(7)
 x = rng.normal(size=(N, WIDTH))
 y = x @ np.arange(WIDTH) + rng.normal(size=N)
-
-
-def passes(step):
-    """Waits at the gate; whether there is such a step."""
-    while True:
-        gate, end = map(int, pathlib.Path(os.environ["GATE"]).read_text().split())
-        if step < gate or step >= end:
-            return step < end
-        time.sleep(.005)
 
 
 class Model:
