@@ -20,7 +20,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypedDict, TypeVar
 
 import numpy as np
 
@@ -540,11 +540,57 @@ def solo() -> Group:
     return Group(endpoints=[ANYWHERE], name="alone")
 
 
+class ModelOptions(TypedDict, total=False):
+    """Of an ElasticModel.
+
+    data, on_loss, values, min_workers, start_timeout, call_timeout, job: as of paddlert.elastic.Elastic
+    others: more that belongs to the state, by name: schedules, scalers
+    compression, broadcast_buffers: as of the wrapper, DistributedDataParallel or DataParallel, and so are the sizes of its buckets
+    """
+    job: Job | None
+    on_loss: str | None
+    values: Mapping[str, Any] | None
+    min_workers: int | None
+    start_timeout: float | None
+    call_timeout: float | None
+    others: Mapping[str, Any] | None
+    compression: str | None
+    broadcast_buffers: bool | None
+
+
 class ElasticModel(Elastic):
-    """What those of torch and paddle share: a wrapped model, whose averages are over the ranks that there are."""
+    """Data parallel training that continues when workers die, and takes in those that come back, without a checkpoint.  Collective.
+
+    A with of the loop is a step.  Its backward leaves the average over all samples of the job's batch in .grad, however they are dealt out:
+    the loss is the mean over this worker's part.  What waits for other workers comes before the first optimizer's step.
+
+    model: trained in place; .model is the wrapper to call.  optimizer: one, or a list; all of them step in each step.
+    """
     model: Any                                # the wrapper
     _parallel: Parallel
     _tensor: type
+    _optimizer: type
+
+    def __init__(self, model: Any, optimizer: Any, data: Reader, wrapped: Callable[..., Any], options: ModelOptions) -> None:
+        given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+        of_wrapper = {name: given.pop(name) for name in ("compression", "broadcast_buffers") if name in given}
+        others = given.pop("others", None)
+        if unknown := sorted(given.keys() - ModelOptions.__annotations__.keys()):
+            raise TypeError(f"there is no option {unknown[0]!r} of {type(self).__name__}, expected one of "
+                            f"{', '.join(sorted(ModelOptions.__annotations__))}, or the size of a bucket")
+        optimizers = listed("optimizer", optimizer, self._optimizer)
+        self._optimizers = len(optimizers)
+        with solo() as alone:
+            self.model = wrapped(model, alone, **of_wrapper)
+            self._parallel = self.model._parallel
+            self._parallel.detach()
+        for i, o in enumerate(optimizers):
+            self._watch(i, o)
+        super().__init__(states(model, optimizers, others), data, **given)
+
+    def _watch(self, i: int, optimizer: Any) -> None:
+        """Notes each step of optimizer i."""
+        raise NotImplementedError
 
     def _array_of(self, value: Any) -> tuple[str, Array] | None:
         parallel = self._parallel

@@ -475,43 +475,25 @@ class SyncBatchNorm(paddle.nn.layer.norm._BatchNormBase):
 
 
 class Elastic(elastic.ElasticModel):
-    """Data parallel training that continues when workers die, and takes in those that come back, without a checkpoint.  Collective.
+    __doc__ = elastic.ElasticModel.__doc__
+    _tensor, _optimizer = paddle.Tensor, paddle.optimizer.Optimizer
 
-    A with of the loop is a step.  Its backward leaves the average over all samples of the job's batch in .grad, however they are dealt out:
-    the loss is the mean over this worker's part.  What waits for other workers comes before the first optimizer's step.
-
-    model: trained in place; .model is the wrapper to call.  optimizer: one, or a list; all of them step in each step.
-    others: more that belongs to the state, by name: schedules, scalers.  data, on_loss, values, min_workers, start_timeout, call_timeout, job:
-        as of paddlert.elastic.Elastic.
-    comm_buffer_size, last_comm_buffer_size, compression, broadcast_buffers: as of DataParallel."""
-
-    _tensor = paddle.Tensor
-
+    @with_options(elastic.ModelOptions)
     def __init__(self, model: paddle.nn.Layer, optimizer: paddle.optimizer.Optimizer | Sequence[paddle.optimizer.Optimizer], data: elastic.Reader, *,
-                 job: Job | None = None, on_loss: str = "repeat", values: Mapping[str, Any] | None = None, min_workers: int = 1,
-                 start_timeout: float = 600, call_timeout: float = 600, others: Mapping[str, Any] | None = None,
-                 comm_buffer_size: float = 25, last_comm_buffer_size: float = 1, compression: str | None = None,
-                 broadcast_buffers: bool = True) -> None:
-        optimizers = elastic.listed("optimizer", optimizer, paddle.optimizer.Optimizer)
-        self._optimizers = len(optimizers)
-        with elastic.solo() as alone:
-            self.model = DataParallel(model, alone, comm_buffer_size=comm_buffer_size, last_comm_buffer_size=last_comm_buffer_size,
-                                      compression=compression, broadcast_buffers=broadcast_buffers)
-            self._parallel = self.model._parallel
-            self._parallel.detach()
-        for i, o in enumerate(optimizers):
-            o.step = self._watched(i, o.step)
-        super().__init__(elastic.states(model, optimizers, others), data, job=job, on_loss=on_loss, values=values, min_workers=min_workers,
-                         start_timeout=start_timeout, call_timeout=call_timeout)
+                 comm_buffer_size: float = 25, last_comm_buffer_size: float = 1, **options: Unpack[elastic.ModelOptions]) -> None:
+        super().__init__(model, optimizer, data, functools.partial(DataParallel, comm_buffer_size=comm_buffer_size,
+                                                                   last_comm_buffer_size=last_comm_buffer_size), options)
 
-    def _watched(self, i: int, step: Callable[..., Any]) -> Callable[..., Any]:
+    def _watch(self, i: int, optimizer: paddle.optimizer.Optimizer) -> None:
         """Paddle has no hook behind an optimizer's step."""
+        step = optimizer.step
+
         @functools.wraps(step)
         def stepped(*arguments: Any, **named: Any) -> Any:
             result = step(*arguments, **named)
             self._optimized(i)
             return result
-        return stepped
+        optimizer.step = stepped
 
     def _tensor_of(self, kind: str, array: Array) -> paddle.Tensor:
         name, _, shape = kind.partition(" ")

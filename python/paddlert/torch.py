@@ -36,6 +36,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import json
 import math
 import warnings
@@ -535,33 +536,17 @@ class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
 
 
 class Elastic(elastic.ElasticModel):
-    """Data parallel training that continues when workers die, and takes in those that come back, without a checkpoint.  Collective.
+    __doc__ = elastic.ElasticModel.__doc__
+    _tensor, _optimizer = torch.Tensor, torch.optim.Optimizer
 
-    A with of the loop is a step.  Its backward leaves the average over all samples of the job's batch in .grad, however they are dealt out:
-    the loss is the mean over this worker's part.  What waits for other workers comes before the first optimizer's step.
-
-    model: trained in place; .model is the wrapper to call.  optimizer: one, or a list; all of them step in each step.
-    others: more that belongs to the state, by name: schedules, scalers.  data, on_loss, values, min_workers, start_timeout, call_timeout, job:
-        as of paddlert.elastic.Elastic.
-    bucket_cap_mb, last_bucket_mb, compression, broadcast_buffers: as of DistributedDataParallel."""
-
-    _tensor = torch.Tensor
-
+    @with_options(elastic.ModelOptions)
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer], data: elastic.Reader, *,
-                 job: Job | None = None, on_loss: str = "repeat", values: Mapping[str, Any] | None = None, min_workers: int = 1,
-                 start_timeout: float = 600, call_timeout: float = 600, others: Mapping[str, Any] | None = None,
-                 bucket_cap_mb: float = 25, last_bucket_mb: float = 1, compression: str | None = None, broadcast_buffers: bool = True) -> None:
-        optimizers = elastic.listed("optimizer", optimizer, torch.optim.Optimizer)
-        self._optimizers = len(optimizers)
-        with elastic.solo() as alone:
-            self.model = DistributedDataParallel(model, alone, bucket_cap_mb=bucket_cap_mb, last_bucket_mb=last_bucket_mb, compression=compression,
-                                                 broadcast_buffers=broadcast_buffers)
-            self._parallel = self.model._parallel
-            self._parallel.detach()
-        for i, o in enumerate(optimizers):
-            o.register_step_post_hook(lambda *_, i=i: self._optimized(i))
-        super().__init__(elastic.states(model, optimizers, others), data, job=job, on_loss=on_loss, values=values, min_workers=min_workers,
-                         start_timeout=start_timeout, call_timeout=call_timeout)
+                 bucket_cap_mb: float = 25, last_bucket_mb: float = 1, **options: Unpack[elastic.ModelOptions]) -> None:
+        super().__init__(model, optimizer, data, functools.partial(DistributedDataParallel, bucket_cap_mb=bucket_cap_mb, last_bucket_mb=last_bucket_mb),
+                         options)
+
+    def _watch(self, i: int, optimizer: torch.optim.Optimizer) -> None:
+        optimizer.register_step_post_hook(lambda *_: self._optimized(i))
 
     def _tensor_of(self, kind: str, array: Array) -> torch.Tensor:
         name, _, shape = kind.partition(" ")
