@@ -43,3 +43,6 @@ struct co_lookup;
 struct co_lookup *co_lookup_start(struct co_loop *l, const char *host, uint16_t port,
     void (*fn)(void *arg, const struct addrinfo *list, const struct co_err *err), void *arg);
 void co_lookup_cancel(struct co_lookup *q); /* before fn only; NULL allowed */
+/* co_loop_run for who waits for lookups alone: until co_loop_stop, end_ms (co_now_ms), or the
+ * program ends the wait (common/interrupt.h). */
+void co_lookup_run(struct co_loop *l, int64_t end_ms);

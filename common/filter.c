@@ -72,15 +72,16 @@ int co_filter_start(
     return 0;
 }
 
-/* Whether it has ended within so many milliseconds. */
-static bool ended(const struct co_filter *f, int ms) {
-    struct pollfd one = {.fd = f->pidfd, .events = POLLIN};
+/* Waits for its end: 0, CO_TIMEOUT, or, once stop is readable, CO_CANCELED. */
+static int end_wait(const struct co_filter *f, int stop) {
+    struct pollfd both[] = {
+        {.fd = f->pidfd, .events = POLLIN}, {.fd = stop, .events = POLLIN}}; /* below 0: none */
     int n;
 
     do {
-        n = poll(&one, 1, ms);
+        n = poll(both, 2, FILTER_MS);
     } while (n < 0 && errno == EINTR);
-    return n > 0;
+    return both[0].revents ? 0 : n > 0 ? CO_CANCELED : CO_TIMEOUT;
 }
 
 static void reap(struct co_filter *f, int *ret_status) {
@@ -93,10 +94,14 @@ static void reap(struct co_filter *f, int *ret_status) {
     f->pid = 0;
 }
 
-int co_filter_end(struct co_filter *f, const char *command, const char *path, struct co_err *err) {
-    int status = 0;
+int co_filter_end(
+    struct co_filter *f, const char *command, const char *path, int stop, struct co_err *err) {
+    int status = 0, rc = end_wait(f, stop);
 
-    if (!ended(f, FILTER_MS)) {
+    if (rc == CO_CANCELED) {
+        return co_err_set(err, rc, "\"%s\" is read no longer", path);
+    }
+    if (rc < 0) {
         return co_err_set(err, CO_UNAVAILABLE,
             "the command \"%.100s\" for \"%s\" runs %d s after it has closed its output", command,
             path, FILTER_MS / 1000);

@@ -21,8 +21,8 @@ struct co_filter {
 CO_MUST_CHECK int co_filter_start(
     const char *command, const char *path, struct co_filter *ret_filter, struct co_err *err);
 /* After the end of its output: waits until it has ended, for FILTER_MS (filter.c).  CO_UNAVAILABLE:
- * not with 0. */
+ * not with 0; CO_CANCELED: stop is readable (-1: none). */
 CO_MUST_CHECK int co_filter_end(
-    struct co_filter *f, const char *command, const char *path, struct co_err *err);
+    struct co_filter *f, const char *command, const char *path, int stop, struct co_err *err);
 /* Kills what still runs, and closes. */
 void co_filter_done(struct co_filter *f);

@@ -10,6 +10,7 @@
  * State is of the thread.  Where nobody has said what to ask, all this costs no call. */
 #pragma once
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,6 +26,10 @@ void co_interrupt_set(bool (*check)(void));
 int64_t co_interrupt_next(void);
 /* Asks, if it is time to, and says when it is time again.  The caller holds no lock. */
 bool co_interrupted(int64_t *ask_ms);
+/* As poll, until end_ms, INT64_MAX: without one.  Returns how many are ready; 0: none at end_ms, or
+ * the wait is to end, as co_interrupted(ask_ms) says then.  Parts of a wait that are shorter than
+ * CO_INTERRUPT_MS have one ask_ms between them. */
+int co_interrupt_poll(struct pollfd *fds, size_t n, int64_t end_ms, int64_t *ask_ms);
 /* Waits for a condition (co_cond_init) until end_ms, INT64_MAX: without one, or *ask_ms.  The
  * caller holds the lock, which is released while the program is asked.  True: the wait is to end.
  */

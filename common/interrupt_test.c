@@ -57,6 +57,20 @@ static void once_it_has_said_so_all_waits_end(void **state) {
     assert_int_equal(asked, 2);
 }
 
+/* Its parts may be short: the time of the question is theirs together. */
+static void a_wait_for_descriptors_asks(void **state) {
+    (void)state;
+    int64_t ask_ms = co_interrupt_next(), far_ms = INT64_MAX;
+    true_at = 2;
+    assert_int_equal(co_interrupt_poll(NULL, 0, co_now_ms(), &ask_ms), 0); /* its own deadline */
+    assert_int_equal(asked, 0);
+    assert_int_equal(co_interrupt_poll(NULL, 0, INT64_MAX, &ask_ms), 0);
+    assert_int_equal(asked, 2);
+    assert_true(co_interrupted(&ask_ms));
+    assert_true(co_interrupted(&far_ms)); /* also a wait around it, whose time has not come */
+    assert_int_equal(asked, 2);
+}
+
 static void *look(void *arg) {
     *(int64_t *)arg = co_interrupt_next();
     return NULL;
@@ -105,6 +119,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_program_is_asked_when_it_is_time, begin, end),
         cmocka_unit_test_setup_teardown(once_it_has_said_so_all_waits_end, begin, end),
+        cmocka_unit_test_setup_teardown(a_wait_for_descriptors_asks, begin, end),
         cmocka_unit_test_setup_teardown(a_thread_is_not_asked_for_another, begin, end),
         cmocka_unit_test_setup_teardown(a_wait_for_a_condition_asks_without_the_lock, begin, end),
     };

@@ -4,11 +4,11 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "common/interrupt.h"
 #include "common/loop.h"
 #include "common/parse.h"
 #include "common/port_holder.h"
@@ -71,12 +71,17 @@ static int listen_at(const struct addrinfo *list, int *ret_fd) {
 /* list NULL: everywhere.  0 or an errno. */
 static int listen_until(const struct addrinfo *list, uint16_t port, int64_t deadline, int *ret_fd) {
     enum { AGAIN_MS = 50 };
+    int64_t ask_ms = co_interrupt_next();
     for (;;) {
         int failed = list ? listen_at(list, ret_fd) : listen_everywhere(port, ret_fd);
         if (failed != EADDRINUSE || co_now_ms() >= deadline) {
             return failed;
         }
-        (void)poll(NULL, 0, AGAIN_MS); /* the kernel does not report that a port is free again */
+        if (co_interrupted(&ask_ms)) {
+            return ECANCELED;
+        }
+        /* The kernel does not report that a port is free again. */
+        (void)co_interrupt_poll(NULL, 0, co_now_ms() + AGAIN_MS, &ask_ms);
     }
 }
 

@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <sys/eventfd.h>
 
+#include "common/clock.h"
 #include "common/conn.h"
+#include "common/interrupt.h"
 
 /* Threads that wait for the resolver at a time.  While it does not answer, each attempt of a caller
  * that tries again leaves some behind. */
@@ -121,6 +123,39 @@ struct co_lookup *co_lookup_start(struct co_loop *l, const char *host, uint16_t 
     q->now = co_timer_new(l, return_result, q);
     co_timer_start(q->now, 0);
     return q;
+}
+
+struct asking {
+    struct co_loop *loop;
+    struct co_timer *timer; /* NULL: nobody has said whom to ask */
+    int64_t ask_ms;
+};
+
+static void on_end(void *arg) {
+    struct asking *a = arg;
+    co_loop_stop(a->loop);
+}
+
+static void on_ask(void *arg) {
+    struct asking *a = arg;
+    if (co_interrupted(&a->ask_ms)) {
+        co_loop_stop(a->loop);
+    } else {
+        co_timer_start(a->timer, a->ask_ms - co_now_ms());
+    }
+}
+
+void co_lookup_run(struct co_loop *l, int64_t end_ms) {
+    struct asking a = {.loop = l, .ask_ms = co_interrupt_next()};
+    struct co_timer *end = co_timer_new(l, on_end, &a);
+    co_timer_start(end, end_ms - co_now_ms());
+    if (a.ask_ms < INT64_MAX) {
+        a.timer = co_timer_new(l, on_ask, &a);
+        co_timer_start(a.timer, a.ask_ms - co_now_ms());
+    }
+    co_loop_run(l);
+    co_timer_free(a.timer);
+    co_timer_free(end);
 }
 
 void co_lookup_cancel(struct co_lookup *q) {

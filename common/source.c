@@ -122,7 +122,9 @@ static int bytes_read(
         return co_err_errno(err, errno, "\"%s\"", s->path);
     }
     *ret_n = (size_t)n;
-    return n == 0 && s->filter.pid > 0 ? co_filter_end(&s->filter, s->command, s->path, err) : 0;
+    return n == 0 && s->filter.pid > 0
+               ? co_filter_end(&s->filter, s->command, s->path, s->stop, err)
+               : 0;
 }
 
 static size_t unread(const struct source_window *w) {

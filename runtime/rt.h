@@ -106,6 +106,7 @@ void rt_report(const struct rt_job *job, uint64_t step, const char *name, double
  *     other calls of a client: how far they came is unknown, so that it can only be closed
  *     calls of a group, rt_work_wait: the group is given up, as by rt_group_abort
  *     rt_client_open, rt_group_open: nothing is open
+ *     rt_data_next: nothing is lost, the call may be repeated
  *     rt_server_run: the server has ended, as by rt_server_end */
 void rt_interrupt(bool (*check)(void));
 
@@ -1371,9 +1372,10 @@ void rt_data_shape(
     const struct rt_data *d, size_t *ret_labels, size_t *ret_dense, size_t *ret_slots);
 /* The next batch, which the caller frees; NULL: the end of the last pass.  A batch ends with its
  * pass.  wait_ms: how long to wait for lines, CO_TIMEOUT; below 0: as long as reading takes.
- * Nothing is lost by CO_TIMEOUT.  Bad lines are passed over and counted.  CO_INVALID: bad_max of
- * them, a header without a column, or a pass without a usable line.  Errors of reading are
- * rt_input_next's, but a silent pipe is CO_UNAVAILABLE.  After an error, all calls return it. */
+ * Nothing is lost by CO_TIMEOUT and CO_CANCELED (rt_interrupt).  Bad lines are passed over and
+ * counted.  CO_INVALID: bad_max of them, a header without a column, or a pass without a usable
+ * line.  Errors of reading are rt_input_next's, but a silent pipe is CO_UNAVAILABLE.  After an
+ * error, all calls return it. */
 CO_MUST_CHECK int rt_data_next(
     struct rt_data *d, int64_t wait_ms, struct rt_data_batch **ret_batch, struct co_err *err);
 void rt_data_batch_free(struct rt_data_batch *b); /* NULL allowed; any thread */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "common/interrupt.h"
 #include "common/mem.h"
 #include "runtime/net/net.h"
 #include "runtime/net/net_stream.h"
@@ -114,15 +115,15 @@ static bool end_talk(struct net_dial *d, struct talk *t, int rc) {
     return t->over;
 }
 
-/* One look at all connections, for wait_ms.  Returns how many talks have ended; all if wake_fd, the
- * last of fds, is readable. */
+/* One look at all connections, until end_ms.  Returns how many talks have ended; all if wake_fd,
+ * the last of fds, is readable. */
 static size_t turn_talks(const struct net_auth *auth, struct net_dial *dials, struct talk *talks,
-    struct pollfd *fds, size_t n, int64_t wait_ms) {
+    struct pollfd *fds, size_t n, int64_t end_ms, int64_t *ask_ms) {
     size_t ended = 0;
     for (size_t i = 0; i < n; i++) {
         fds[i] = (struct pollfd){.fd = talks[i].over ? -1 : dials[i].fd, .events = POLLIN};
     }
-    (void)poll(fds, n + 1, co_poll_ms(wait_ms));
+    (void)co_interrupt_poll(fds, n + 1, end_ms, ask_ms);
     for (size_t i = 0; i < n; i++) {
         if (fds[i].fd >= 0 && fds[i].revents) {
             ended += end_talk(&dials[i], &talks[i], read_talk(auth, &dials[i], &talks[i]));
@@ -137,6 +138,7 @@ void net_dial_all(
     CO_AUTOFREE struct pollfd *fds = co_xcalloc(n + 1, sizeof(*fds));
     fds[n] = (struct pollfd){.fd = wake_fd, .events = POLLIN};
     size_t over = 0;
+    int64_t ask_ms = co_interrupt_next();
     for (size_t i = 0; i < n; i++) {
         struct net_dial *d = &dials[i];
         d->err = (struct co_err){0};
@@ -145,14 +147,16 @@ void net_dial_all(
         over += talks[i].over;
     }
     /* The last look is after the deadline: what came in time is not late. */
-    for (int64_t wait = 1; wait > 0 && over < n;) {
-        wait = end_ms - co_now_ms();
-        over += turn_talks(auth, dials, talks, fds, n, wait);
+    for (bool last = false; !last && over < n;) {
+        last = co_now_ms() >= end_ms || co_interrupted(&ask_ms);
+        over += turn_talks(auth, dials, talks, fds, n, end_ms, &ask_ms);
     }
     for (size_t i = 0; i < n; i++) {
         if (!talks[i].over) {
             (void)end_talk(&dials[i], &talks[i],
-                co_err_set(&dials[i].err, CO_TIMEOUT, "it accepts and says nothing"));
+                co_interrupted(&ask_ms)
+                    ? co_interrupt_error("a connection", &dials[i].err)
+                    : co_err_set(&dials[i].err, CO_TIMEOUT, "it accepts and says nothing"));
         }
     }
 }

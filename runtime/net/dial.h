@@ -17,7 +17,7 @@ struct net_dial {
     struct co_err err;
 };
 
-/* Returns at end_ms (co_now_ms) at the latest, or as soon as wake_fd is readable (-1: none).
- * Connections that fail are closed. */
+/* Returns at end_ms (co_now_ms) at the latest, or as soon as wake_fd is readable (-1: none), or
+ * the program ends the wait (common/interrupt.h).  Connections that fail are closed. */
 void net_dial_all(
     const struct net_auth *auth, struct net_dial *dials, size_t n, int64_t end_ms, int wake_fd);

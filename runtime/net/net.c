@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/conn.h"
+#include "common/interrupt.h"
 #include "common/listen.h"
 #include "common/mem.h"
 #include "common/parse.h"
@@ -116,10 +117,6 @@ static void on_found(void *arg, const struct addrinfo *list, const struct co_err
     }
 }
 
-static void on_end(void *loop) {
-    co_loop_stop(loop);
-}
-
 /* Begins to connect to endpoints that are names, as they become known. */
 static void begin_names(
     struct reach *r, const char *const *endpoints, struct name *names, size_t n) {
@@ -134,8 +131,7 @@ static void begin_names(
         (void)!co_parse_hostport("endpoint", endpoints[names[i].endpoint], &hp, NULL);
         names[i].lookup = co_lookup_start(loop, hp.host, hp.port, on_found, &names[i]);
     }
-    co_timer_start(co_timer_new(loop, on_end, loop), NAMES_MS);
-    co_loop_run(loop);
+    co_lookup_run(loop, co_now_ms() + NAMES_MS);
     for (size_t i = 0; i < n; i++) {
         if (names[i].lookup) {
             co_err_set(&r->ret[names[i].endpoint].err, CO_TIMEOUT,
@@ -200,16 +196,9 @@ size_t net_connect(
     }
     struct reach r = {.fds = fds, .attempts = attempts, .ret = ret};
     begin_all(&r, endpoints, n);
-    int64_t end = co_now_ms() + timeout_ms;
+    int64_t end = co_now_ms() + timeout_ms, ask_ms = co_interrupt_next();
     size_t m = r.m, left = m, ok = 0;
-    while (left > 0 && ok < n) {
-        int got = poll(fds, m, co_poll_ms(end - co_now_ms()));
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got <= 0) {
-            break;
-        }
+    while (left > 0 && ok < n && co_interrupt_poll(fds, m, end, &ask_ms) > 0) {
         for (size_t i = 0; i < m; i++) {
             if (fds[i].fd >= 0 && fds[i].revents) {
                 ok += decide_attempt(&fds[i], &attempts[i], ret);

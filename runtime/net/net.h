@@ -17,7 +17,8 @@ struct net_reached {
 
 /* Connects to all endpoints ("host:port") at the same time, each at up to four of its addresses.
  * ret[i] is the first address that accepts within timeout_ms. Before that, names have ten seconds
- * to become known, all at the same time. Returns how many endpoints accepted. */
+ * to become known, all at the same time. Returns how many endpoints accepted, at once if the
+ * program ends the wait (common/interrupt.h). */
 size_t net_connect(const char *const *endpoints, size_t n, int timeout_ms, struct net_reached *ret);
 
 /* The address to listen on for a server that others reach as `endpoint`: the same one if this

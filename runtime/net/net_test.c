@@ -16,8 +16,12 @@
 #include <cmocka.h>
 
 #include "common/clock_testing.h"
+#include "common/interrupt.h"
 #include "common/listen.h"
 #include "common/mem.h"
+#include "runtime/net/dial.h"
+
+enum { LONG_MS = 3600 * 1000 };
 
 /* This program's resolver does not answer for slow.test. */
 int getaddrinfo(const char *restrict host, const char *restrict port,
@@ -84,6 +88,45 @@ static void a_resolver_that_is_silent_is_waited_for_once(void **state) {
     assert_string_equal(up, ok[1].address);
     assert_string_equal("its name is not known within 10 s", ok[0].err.msg);
     co_close(ok[1].fd);
+}
+
+static const struct net_protocol cats = {.magic = 0x53544143, .purpose = "cats"};
+
+static bool yes(void) {
+    return true;
+}
+
+static struct co_err dial_mute(const char *endpoint) {
+    const struct net_auth auth = {&cats, "secret", false};
+    struct net_reached there[1];
+    assert_int_equal(1, net_connect(&endpoint, 1, 60000, there));
+    struct net_dial d = {.fd = there[0].fd};
+    co_interrupt_set(yes);
+    net_dial_all(&auth, &d, 1, co_now_ms() + LONG_MS, -1);
+    return d.err;
+}
+
+/* Ctrl-C in Python.  Each of these waits would take longer than this program may. */
+static void the_program_ends_each_wait(void **state) {
+    (void)state;
+    char up[32];
+    CO_AUTOCLOSE int fd = listener(up, sizeof(up));
+    assert_int_equal(CO_CANCELED, dial_mute(up).code);
+    const char *endpoints[] = {"slow.test:80", "192.0.2.1:9"}; /* nobody answers */
+    struct net_reached ok[1];
+    for (size_t i = 0; i < CO_ARRAY_LEN(endpoints); i++) {
+        co_interrupt_set(yes);
+        assert_int_equal(0, net_connect(&endpoints[i], 1, LONG_MS, ok));
+        assert_true(ok[0].fd < 0);
+    }
+    struct sockaddr_in a;
+    socklen_t len = sizeof(a);
+    assert_int_equal(0, getsockname(fd, (struct sockaddr *)&a, &len));
+    co_interrupt_set(yes);
+    int other = -1;
+    struct co_err err = {0};
+    assert_int_equal(CO_CANCELED, co_listen_within(up, LONG_MS, &other, &err)); /* it is taken */
+    co_interrupt_set(NULL);
 }
 
 /* The name may have an address at which nobody listens. */
@@ -162,6 +205,7 @@ int main(void) {
         cmocka_unit_test(a_silent_endpoint_costs_no_more_than_the_timeout),
         cmocka_unit_test(a_resolver_that_is_silent_is_waited_for_once),
         cmocka_unit_test(a_name_is_reached_at_the_address_that_answers),
+        cmocka_unit_test(the_program_ends_each_wait),
         cmocka_unit_test(silent_peers_wait_in_the_kernel),
         cmocka_unit_test(a_log_has_one_line_a_minute),
         cmocka_unit_test(own_addresses_are_listened_on_and_others_replaced),

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/buf.h"
+#include "common/interrupt.h"
 #include "common/loop.h"
 #include "common/thread.h"
 #include "runtime/train/ckpt/disk.h"
@@ -211,14 +211,18 @@ static int watch_owner(const struct ckpt_claim *c, const struct ckpt_claim_who *
     int64_t now = 0, seen_ms = who->seen_ms ? who->seen_ms : CKPT_CLAIM_SEEN_MS;
     CO_TRY(now_of(dir, &c->own, &now, err));
     int64_t age = now - wall_of(was);
-    int64_t most = age < 0 ? seen_ms : seen_ms - age;
+    int64_t most = age < 0 ? seen_ms : seen_ms - age, ask_ms = co_interrupt_next();
     for (int64_t end = co_now_ms() + most; co_now_ms() < end;) {
         struct claim_owner is = {0};
         struct stat st = {0};
         if (who->stop && atomic_load(who->stop)) {
             return co_err_set(err, CO_CANCELED, "the server ends");
         }
-        (void)poll(NULL, 0, LOOK_MS < most ? LOOK_MS : (int)most);
+        int64_t look_ms = LOOK_MS < most ? LOOK_MS : most;
+        (void)co_interrupt_poll(NULL, 0, co_now_ms() + look_ms, &ask_ms);
+        if (co_interrupted(&ask_ms)) {
+            return co_interrupt_error(dir, err);
+        }
         int got = read_owner(dir, &is, &st, err);
         if (got == CO_NOTFOUND) {
             return 0;

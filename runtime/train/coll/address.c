@@ -62,13 +62,9 @@ static void on_answer(void *arg, const struct addrinfo *list, const struct co_er
     co_loop_stop(q->loop);
 }
 
-static void on_end(void *arg) {
-    co_loop_stop(((struct question *)arg)->loop);
-}
-
 static void on_alarm(void *arg, int events) {
     (void)events;
-    on_end(arg);
+    co_loop_stop(((struct question *)arg)->loop);
 }
 
 static int ask(struct rt_group *g, const struct co_hostport *hp, int64_t end_ms,
@@ -79,9 +75,8 @@ static int ask(struct rt_group *g, const struct co_hostport *hp, int64_t end_ms,
     struct question q = {.loop = loop};
     CO_TRY(co_poll_new(loop, g->alarm, on_alarm, &q, &alarm, err));
     co_poll_set(alarm, CO_POLL_IN);
-    co_timer_start(co_timer_new(loop, on_end, &q), end_ms - co_now_ms());
     struct co_lookup *lookup = co_lookup_start(loop, hp->host, hp->port, on_answer, &q);
-    co_loop_run(loop);
+    co_lookup_run(loop, end_ms);
     if (q.answered) {
         *ret = q.all;
         return q.all.n > 0 ? 0 : co_err_set(err, CO_NOTFOUND, "%s", q.why.msg);

@@ -43,12 +43,8 @@ int coll_form_end(struct rt_group *g) {
 void coll_wait_fd(struct rt_group *g, int fd, short events, int64_t end_ms) {
     struct pollfd f[2] = {{.fd = fd, .events = events}, {.fd = g->alarm, .events = POLLIN}};
     int64_t ask_ms = co_interrupt_next();
-    while (poll(f, 2, co_poll_ms((end_ms < ask_ms ? end_ms : ask_ms) - co_now_ms())) == 0 &&
-           co_now_ms() < end_ms) {
-        if (co_interrupted(&ask_ms)) {
-            (void)coll_form_end(g);
-            return;
-        }
+    if (co_interrupt_poll(f, 2, end_ms, &ask_ms) == 0 && co_interrupted(&ask_ms)) {
+        (void)coll_form_end(g);
     }
 }
 
@@ -148,10 +144,14 @@ int coll_join(struct rt_group *g, uint32_t to, enum coll_purpose purpose, uint8_
     const struct net_auth auth = {&coll_protocol, g->token, g->encrypt && !address};
     const struct coll_hello hello = hello_of(g, to, purpose, lane);
     int64_t again = AGAIN_MS, begun = co_now_ms(), warn = COLL_WARN_MS;
+    int64_t ask_ms = co_interrupt_next();
     struct co_err why = {0};
     bool by_name = false, said = false, was_refused = false; /* why is a refusal */
     for (;;) {
         int64_t now = co_now_ms();
+        if (co_interrupted(&ask_ms)) {
+            (void)coll_form_end(g);
+        }
         if (atomic_load(&g->failed) < 0) {
             return coll_group_why(g, err);
         }

@@ -313,7 +313,7 @@ int rt_data_next(
         return co_err_set(err, d->failed.code, "%s", co_err_text(&d->failed));
     }
     int rc = next_batch(d, wait_ms < 0 ? -1 : co_now_ms() + wait_ms, ret_batch, &why);
-    if (rc < 0 && rc != CO_TIMEOUT) {
+    if (rc < 0 && rc != CO_TIMEOUT && rc != CO_CANCELED) { /* these may be called again */
         d->failed = why;
     }
     return rc < 0 ? co_err_set(err, rc, "%s", co_err_text(&why)) : 0;

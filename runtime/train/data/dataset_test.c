@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "common/buf.h"
+#include "common/interrupt.h"
 #include "common/mem.h"
 #include "runtime/rt.h"
 #include "runtime/train/data/feature.h"
@@ -634,6 +635,10 @@ static void passes_that_fill_no_batch_are_refused(void **state) {
     assert_non_null(strstr(co_err_text(&err), "has 9 samples, which fill no batch of 10"));
 }
 
+static bool yes(void) {
+    return true;
+}
+
 /* A pipe whose writer is slow: nothing is there yet, and nothing is lost. */
 static void a_wait_ends_and_is_repeated(void **state) {
     struct fixture *f = *state;
@@ -648,6 +653,9 @@ static void a_wait_ends_and_is_repeated(void **state) {
     assert_int_equal(rt_data_next(d, 1, &b, &err), CO_TIMEOUT);
     assert_int_equal(write(ends[1], "n:1 id:1\nn:2 id:2\n", 18), 18);
     assert_int_equal(rt_data_next(d, 1, &b, &err), CO_TIMEOUT);
+    co_interrupt_set(yes); /* Ctrl-C in Python */
+    assert_int_equal(rt_data_next(d, -1, &b, &err), CO_CANCELED);
+    co_interrupt_set(NULL);
     assert_int_equal(close(ends[1]), 0);
     b = batch_next(d);
     assert_int_equal(b->n, 2);
@@ -736,12 +744,13 @@ static void closing_waits_for_nobody(void **state) {
     int ends[2];
 
     assert_int_equal(pipe(ends), 0);
-    for (int command = 0; command < 2; command++) {
-        struct rt_data_options o = {.format = RT_DATA_SLOTS,
-            WITH(number_fields),
-            .pipe_command = command ? "exec sleep 100000" : NULL};
+    static const char *const commands[] = {
+        NULL, "exec sleep 100000", "exec >&-; exec sleep 100000" /* its output has ended */};
+    for (size_t i = 0; i < CO_ARRAY_LEN(commands); i++) {
+        struct rt_data_options o = {
+            .format = RT_DATA_SLOTS, WITH(number_fields), .pipe_command = commands[i]};
 
-        if (command) {
+        if (commands[i]) {
             (void)snprintf(f->path, sizeof(f->path), "x:/y");
         } else {
             (void)snprintf(f->path, sizeof(f->path), "/dev/fd/%d", ends[0]);

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
+#include "common/clock.h"
+#include "common/interrupt.h"
 #include "common/thread.h"
 #include "runtime/train/data/cutter.h"
 #include "runtime/train/help/input.h"
@@ -412,16 +414,25 @@ void da_feed_close(struct da_feed *f) {
     free(f);
 }
 
-/* Waits until the oldest chunk is parsed; false: end_ms has passed. */
-static bool ready_wait(struct da_feed *f, int64_t end_ms) {
-    while (!f->oldest || !f->oldest->parsed) {
-        if (end_ms < 0) {
-            pthread_cond_wait(&f->ready, &f->lock); /* no deadline: the caller wants none */
-        } else if (!co_cond_wait_until(&f->ready, &f->lock, end_ms)) {
-            return f->oldest && f->oldest->parsed;
+static bool is_ready(const struct da_feed *f) {
+    return f->oldest && f->oldest->parsed;
+}
+
+/* Waits until the oldest chunk is parsed.  CO_TIMEOUT: end_ms has passed; CO_CANCELED: the program
+ * ends the wait. */
+static int ready_wait(struct da_feed *f, int64_t end_ms) {
+    int64_t until_ms = end_ms < 0 ? INT64_MAX : end_ms, ask_ms = co_interrupt_next();
+
+    while (!is_ready(f)) {
+        if (co_now_ms() >= until_ms) {
+            return CO_TIMEOUT;
+        }
+        /* no deadline: where the caller wants none */
+        if (co_interrupt_wait(&f->ready, &f->lock, until_ms, &ask_ms)) {
+            return CO_CANCELED;
         }
     }
-    return true;
+    return 0;
 }
 
 int da_feed_take(
@@ -432,7 +443,8 @@ int da_feed_take(
         CO_TRY(threads_start(f, err));
     }
     pthread_mutex_lock(&f->lock);
-    if (ready_wait(f, end_ms)) {
+    int rc = ready_wait(f, end_ms);
+    if (rc == 0) {
         c = f->oldest;
         f->oldest = c->next;
         f->newest = f->oldest ? f->newest : NULL;
@@ -442,7 +454,9 @@ int da_feed_take(
     }
     pthread_mutex_unlock(&f->lock);
     if (!c) {
-        return co_err_set(err, CO_TIMEOUT, "no lines are read yet of \"%s\"", da_feed_describe(f));
+        return rc == CO_CANCELED
+                   ? co_interrupt_error("reading samples", err)
+                   : co_err_set(err, rc, "no lines are read yet of \"%s\"", da_feed_describe(f));
     }
     *ret_chunk = c;
     return 0;

@@ -266,7 +266,7 @@ static int join_until(struct rt_client *c, int64_t until_ms, struct co_err *err)
             return co_interrupt_error("connecting to the servers", err);
         }
         /* A server that comes up cannot notify us, so poll. */
-        (void)poll(NULL, 0, psc_client_left(c, RETRY_MS));
+        (void)co_interrupt_poll(NULL, 0, co_now_ms() + psc_client_left(c, RETRY_MS), &ask_ms);
     }
 }
 
