@@ -13,7 +13,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Generator, Iterable, Mapping
 from numbers import Integral, Real
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from ._options import ENUMS
 
@@ -194,7 +194,6 @@ class _Watch:
         self.answers: Any = self._answers()          # a generator, of which types do not know gi_running
         next(self.answers)                 # to where it resumes
         self.check = _CHECK(self.answers.__next__)
-        self.is_set = False
         _watches.append(self)
 
     def _answers(self) -> Generator[bool, None, None]:
@@ -208,7 +207,16 @@ class _Watch:
 
     def set(self) -> None:
         C.rt_interrupt(self.check)
-        self.is_set = True
+
+    def end(self) -> NoReturn:
+        """Of a call in which the handler of a signal has raised."""
+        global _watch
+        raised, self.raised = self.raised, None
+        assert raised
+        _watch = None
+        C.rt_interrupt(None)
+        self.answers.close()               # it has the exception, and so what the program's functions have
+        raise raised.with_traceback(raised.__traceback__ and raised.__traceback__.tb_next)
 
 
 _CHECK = ctypes.CFUNCTYPE(ctypes.c_bool)
@@ -222,42 +230,53 @@ def _forget_threads() -> None:
     global _main, _watch
     _main, _watch = threading.main_thread().ident, None
     for owner in list(_owners):
-        owner._counting = threading.RLock()
+        owner._freeing = threading.RLock()
 
 
 os.register_at_fork(after_in_child=_forget_threads)
 
 
 def _watched(function: Any, arguments: tuple[Any, ...]) -> int:
-    """A call of the main thread.  The handler of a signal runs while C asks, and calls of its own have another watch."""
+    """A call of the main thread that needs a watch: the first one, or that of a signal's handler, which runs while C asks another one."""
     global _watch
-    outer = _watch if _watch is not None and _watch.answers.gi_running else None
+    outer = _watch
     try:
-        if _watch is None or outer:
-            _watch = _Watch()
-        watch = _watch
-        if not watch.is_set:
-            watch.set()
+        watch = _Watch()
+        watch.set()
+        _watch = watch                     # not before it is set: a signal may come between
         rc: int = function(*arguments)
-        raised, watch.raised = watch.raised, None
-        if raised is None:
-            return rc
-        _watch = None
-        C.rt_interrupt(None)
-        watch.answers.close()              # it has the exception, and so what the program's functions have
-        raise raised.with_traceback(raised.__traceback__ and raised.__traceback__.tb_next)
+        if watch.raised is not None:
+            watch.end()
+        return rc
     finally:
         if outer:
             _watch = outer
             outer.set()
 
 
+_errors: list[Any] = []                  # empty ones, as arguments of C, that no call has: making one takes half a microsecond
+_thread = threading.get_ident
+
+
 def call(name: str, *arguments: Any) -> int:
     """A function whose last argument is a struct co_err.  Where it waits, Ctrl-C ends it, and the program that does not catch it."""
-    err = _abi.co_err()
-    function, arguments = getattr(C, name), (*arguments, ctypes.byref(err))
-    rc: int = _watched(function, arguments) if threading.get_ident() == _main else function(*arguments)
-    return rc if rc >= 0 else check(err, rc, name)
+    function = getattr(C, name)
+    try:
+        err = _errors.pop()
+    except IndexError:
+        err = ctypes.byref(_abi.co_err())
+    if _thread() != _main:
+        rc: int = function(*arguments, err)
+    elif (watch := _watch) is None or watch.answers.gi_running:
+        rc = _watched(function, (*arguments, err))
+    else:
+        rc = function(*arguments, err)
+        if watch.raised is not None:
+            watch.end()
+    if rc < 0:
+        return check(err._obj, rc, name)
+    _errors.append(err)
+    return rc
 
 
 def _option_name(field: str) -> str:
@@ -439,29 +458,38 @@ class Owner(Here):
     def __init__(self) -> None:
         self.process = os.getpid()
         self.left: list[Any] = []
-        self._in_flight, self._counting = 0, threading.RLock()         # a signal's handler may close it, too
+        self._calls: list[None] = []                       # in flight: a list, as changes of it need no lock
+        self._freeing = threading.RLock()                  # a signal's handler may close it, too
         self._freed: tuple[Any, Any] | None = None         # by the last call that ends: a function of C, and its argument
         _owners.add(self)
 
-    def count(self, n: int) -> None:
-        """n: 1, a call begins, before it looks whether there is still something to use; -1: one has ended."""
-        with self._counting:
-            self._in_flight += n
-            freed = None if self._in_flight else self._freed
-            self._freed = self._freed if self._in_flight else None
+    def begin(self) -> None:
+        """A call begins, before it looks whether there is still something to use."""
+        self._calls.append(None)
+
+    def end(self) -> None:
+        """It has ended."""
+        self._calls.pop()
+        if self._freed is not None:
+            self._free_unused()
+
+    def _free_unused(self) -> None:
+        with self._freeing:
+            freed = None if self._calls else self._freed
+            self._freed = self._freed if self._calls else None
         if freed:
             freed[0](freed[1])
 
     def may_close(self) -> bool:
         """Not in a process that was forked (a data loader's), which has none of the threads."""
-        return not self._in_flight and self.process == os.getpid()
+        return not self._calls and self.process == os.getpid()
 
     def free(self, function: Any, what: Any) -> None:
         """When no call uses it.  The caller has it no longer where a new call would find it."""
         if self.process == os.getpid():
-            self.count(1)
+            self.begin()
             self._freed = function, what
-            self.count(-1)
+            self.end()
 
 
 class Started(Here):
@@ -494,8 +522,8 @@ class Started(Here):
 
 def call_long(owner: Owner, name: str, *arguments: Any) -> int:
     """A call that uses what the owner has in C."""
-    owner.count(1)
+    owner.begin()
     try:
         return call(name, *arguments)
     finally:
-        owner.count(-1)
+        owner.end()

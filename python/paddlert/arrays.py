@@ -116,11 +116,14 @@ def target(array: Any, dtype: Any, shape: Sequence[int], name: str) -> Array:
     return array
 
 
+_address, _byte = ctypes.addressof, ctypes.c_char.from_buffer
+
+
 def pointer(array: Array) -> int:
     """Its address, for a call during which the caller has it.  array.ctypes takes three times as long."""
     lent: Any = array                                    # NumPy of before 2.0 does not say that it is a buffer
     try:
-        return ctypes.addressof(ctypes.c_char.from_buffer(lent))
+        return _address(_byte(lent))
     except (TypeError, ValueError, BufferError):         # it is read-only, or empty, or of a type that only NumPy knows
         return int(array.ctypes.data)
 

@@ -195,7 +195,7 @@ class _Reader(Owner):
             raise InvalidError("the reader of samples belongs to the process that opened it: iterate over the Dataset again")
         if not self.lock.acquire(blocking=False):
             raise InvalidError("another thread reads from this iterator: each thread needs a Dataset of its own")
-        self.count(1)
+        self.begin()
         try:
             batch, err = ctypes.c_void_p(), _abi.co_err()
             while (rc := C.rt_data_next(self.data, WAIT_MS, ctypes.byref(batch), ctypes.byref(err))) == _abi.CO_TIMEOUT:
@@ -203,7 +203,7 @@ class _Reader(Owner):
             check(err, rc)
             return batch
         finally:
-            self.count(-1)
+            self.end()
             self.lock.release()
 
     def position(self) -> dict[str, int]:

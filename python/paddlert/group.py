@@ -167,11 +167,11 @@ class Group(Owner):
 
     def _use(self, name: str, *arguments: Any) -> None:
         """A call that waits for other ranks."""
-        self.count(1)
+        self.begin()
         try:
             call_long(self, name, self._open(), *arguments)
         finally:
-            self.count(-1)
+            self.end()
         self._end_dropped()
 
     @property

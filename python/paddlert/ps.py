@@ -119,20 +119,20 @@ class Pending(Started):
 
     def wait(self) -> Array:
         """The rows."""
-        self._client.count(1)
+        self._client.begin()
         try:
             if self._handle is not None and not self._client.is_open:
                 raise InvalidError("the client is closed")
             self._end("rt_wait")
         finally:
-            self._client.count(-1)
+            self._client.end()
         self._check()
         return self._rows
 
     def __del__(self) -> None:
         if self._handle is None:
             return
-        self._client.count(1)
+        self._client.begin()
         try:
             if self._client.is_open and self._client.process == os.getpid():
                 call("rt_wait", self._handle)
@@ -141,7 +141,7 @@ class Pending(Started):
         except Exception:                     # nobody can handle it any more
             pass
         finally:
-            self._client.count(-1)
+            self._client.end()
 
 
 # Of this process: by servers and trainer's number.
@@ -221,13 +221,13 @@ class Client(Owner):
         return array.reshape(t.size)
 
     def _call(self, name: str, *arguments: Any) -> int:
-        self.count(1)
+        self.begin()
         try:
             if not self._client:
                 raise InvalidError("the client is closed")
             return call(name, self._client, *arguments)
         finally:
-            self.count(-1)
+            self.end()
 
     @property
     def is_open(self) -> bool:
@@ -237,13 +237,13 @@ class Client(Owner):
     @property
     def mode(self) -> Mode:
         """How it trains: "async", "sync" or "geo"."""
-        self.count(1)
+        self.begin()
         try:
             if not self._client:
                 raise InvalidError("the client is closed")
             mode = C.rt_client_mode(self._client)
         finally:
-            self.count(-1)
+            self.end()
         return MODES[mode]
 
     def close(self) -> None:
@@ -256,11 +256,11 @@ class Client(Owner):
     def finish(self) -> None:
         """Sends what is queued and reports to the servers that this trainer is done.  CanceledError: a call of another thread, or one
         whose wait a signal has ended, continues, and uses the client."""
-        with self._counting:
-            if self._client and not self.may_close():
-                raise CanceledError("the client cannot finish: a call of another thread, or one that a signal has interrupted, still uses it, "
-                               "or it is another process's")
-            client, self._client = self._client, None
+        client, self._client = self._client, None              # first: a call that begins now finds none
+        if client and not self.may_close():
+            self._client = client
+            raise CanceledError("the client cannot finish: a call of another thread, or one that a signal has interrupted, still uses it, "
+                                "or it is another process's")
         if client:
             call_long(self, "rt_finish", client)
 
@@ -282,8 +282,10 @@ class Client(Owner):
             raise TypeError(f"pull of table {table!r} got {'no ids' if ids is None else 'ids'}, but it is {'dense' if t.kind == _abi.RT_DENSE else 'sparse'}")
         ids = None if ids is None else whole(ids, "ids")
         shape = (t.size,) if ids is None else (*ids.shape, t.dim)
-        out = np.empty(shape, FLOATS) if out is None else out
-        into = target(out, FLOATS, shape, "out")
+        if out is None:
+            out = into = np.empty(shape, FLOATS)
+        else:
+            into = target(out, FLOATS, shape, "out")
         if ids is None:
             self._call("rt_pull_dense", i, pointer(into))
         else:
