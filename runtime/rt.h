@@ -710,7 +710,10 @@ struct rt_group_options {
     /* The connections of the group.  Shared memory stays as it is, and so does what NCCL sends:
      * ranks on several machines get CO_UNSUPPORTED with a GPU. */
     enum rt_encrypt encrypt;
-    uint64_t spare[8];
+    /* For the log: what this process waits for in a call that takes long, "an invitation".  NULL:
+     * the ranks that have not come to it, by their numbers. */
+    const char *waits_for;
+    uint64_t spare[7];
 };
 
 /* Blocks until all ranks have joined.  job NULL: options has endpoints, size and rank.  A worker

@@ -84,7 +84,7 @@ class Group(Owner):
     def __init__(self, job: Job | None = None, *, endpoints: Sequence[str] | None = None, rank: int = 0, name: str | None = None,
                  token: str | None = None, encrypt: bool | None = None, form_timeout: float | None = None,
                  call_timeout: float | None = None, transport: str = "auto", generation: int = 0,
-                 _handle: ctypes.c_void_p | None = None) -> None:
+                 _handle: ctypes.c_void_p | None = None, _waits_for: str | None = None) -> None:
         super().__init__()
         self.works: weakref.WeakSet[Work] = weakref.WeakSet()
         self.dropped: list[tuple[ctypes.c_void_p, tuple[Memory | None, Memory | None]]] = []
@@ -102,6 +102,7 @@ class Group(Owner):
             name=option_value("name", "", ctypes.c_char_p, name) or None if name is not None else None,
             token=option_value("token", "", ctypes.c_char_p, token) if token is not None else None)
         options.transport = how or options.transport
+        options.waits_for = _waits_for.encode() if _waits_for else None
         if encrypt is not None:
             options.encrypt = option_value("encrypt", "encrypt", None, encrypt)
         if endpoints is not None:

@@ -123,6 +123,7 @@ struct rt_group {
     uint32_t rank, size;
     char **endpoints;   /* owned, by rank */
     char *name, *token; /* owned */
+    char *waits_for;    /* owned; NULL: no words of the program's own */
     uint64_t job, id;   /* hashes.  A hello of another job is refused; one of another group of
                            the same job is asked to come later */
     bool encrypt;       /* connections */

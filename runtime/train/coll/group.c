@@ -142,6 +142,7 @@ void rt_group_close(struct rt_group *g) {
     free(g->endpoints);
     free(g->peers);
     free(g->name);
+    free(g->waits_for);
     free(g->token);
     free(g->all);
     free(g->locals);
@@ -338,6 +339,7 @@ int coll_group_open_from(struct rt_group *from, const struct rt_job *job,
     CO_TRY(resolve_encrypt(job, &o, &g->encrypt, err));
     g->device = !o.device && from ? from->device : g->device;
     g->name = co_xstrdup(o.name);
+    g->waits_for = o.waits_for ? co_xstrdup(o.waits_for) : NULL;
     g->token = co_xstrdup(o.token);
     g->transport = o.transport;
     g->call_ms = o.call_timeout_ms;

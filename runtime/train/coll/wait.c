@@ -176,6 +176,12 @@ int coll_group_late(struct rt_group *g, const struct rt_coll *c, uint32_t rank) 
 static void warn(struct rt_group *g, const struct rt_coll *c, uint32_t rank, int64_t waited_ms) {
     struct late l;
     char text[NAMES_BYTES + COLL_CALL_TEXT + 80];
+    if (g->waits_for) {
+        (void)snprintf(text, sizeof(text), "waiting for %lld s for %.300s",
+            (long long)(waited_ms / 1000), g->waits_for);
+        co_log_warn(text);
+        return;
+    }
     find_late(g, c, rank, &l);
     (void)snprintf(text, sizeof(text), "waiting for rank%s %s for %lld s in %s",
         l.several ? "s" : "", l.names, (long long)(waited_ms / 1000), l.call);
