@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ._lib import Error, PeerLostError, TimeoutError
+from ._lib import Error, PeerLostError, TimeoutError, ended_by
 from .arrays import Array
 from .group import Group
 from .job import Job
@@ -85,7 +85,8 @@ class Admission:
         while (now := time.monotonic()) < begun + self.timeout:
             if now > said + SAY:
                 said = now
-                logger.warning("home %d (%s) has waited %d s for the other workers", self.home, self.endpoints[self.home], now - begun)
+                logger.warning("worker %d (%s) has waited %d s for the other workers, or those that train, to connect", self.home,
+                               self.endpoints[self.home], now - begun)
             roster = (self._first() if self.home == 0 else None) or self._wait()
             if roster is None:
                 continue
@@ -103,7 +104,8 @@ class Admission:
         """At home, for a while."""
         packed = Roster.nobody(len(self.endpoints))
         try:
-            with Group(endpoints=[self.endpoints[self.home], ANYWHERE], rank=0, name=_name(self.job), form_timeout=WAIT) as two:
+            with Group(endpoints=[self.endpoints[self.home], ANYWHERE], rank=0, name=_name(self.job), form_timeout=WAIT,
+                       _waits_for=f"the workers that train to invite worker {self.home} ({self.endpoints[self.home]})") as two:
                 # no deadline: who invites holds this process until a step ends, or is lost
                 two.recv(packed, 1)
         except (TimeoutError, PeerLostError):
@@ -130,13 +132,16 @@ class Admission:
     def _first(self) -> Roster | None:
         """Home 0 has all others waiting, or releases them: a group may be there that invites them."""
         here: list[Group] = []
-        for home in range(1, len(self.endpoints)):
-            two = self._call(home)
-            if two is None:
+        try:
+            for home in range(1, len(self.endpoints)):
+                two = self._call(home)
+                if two is None:
+                    return None
+                here.append(two)
+        finally:
+            if len(here) + 1 < len(self.endpoints):
                 for other in here:
                     other.close()
-                return None
-            here.append(two)
         roster = Roster(_generation(), range(len(self.endpoints)), first=True)
         for two in here:                                  # one that has died meanwhile: the others' group does not form
             self._invite(two, roster)
@@ -150,6 +155,10 @@ class Admission:
             self._caller.start()
 
     def _look(self) -> None:
+        with ended_by(self._stopped):
+            self._call_absent()
+
+    def _call_absent(self) -> None:
         while not self._stopped.is_set():
             for home in sorted(set(range(len(self.endpoints))) - set(self.homes) - set(self._waiting)):
                 two = None if self._stopped.is_set() else self._call(home)
@@ -205,7 +214,7 @@ class Admission:
         """Who waits is released."""
         self._stopped.set()
         if self._caller is not None:
-            # no deadline: it looks up once in CALL seconds
+            # no deadline: what it waits for in C ends, too (ended_by)
             self._caller.join()
             self._caller = None
         for two in self._waiting.values():

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import ctypes
 import inspect
 import keyword
@@ -11,7 +12,7 @@ import re
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from numbers import Integral, Real
 from typing import Any, NoReturn, TypeVar
 
@@ -256,6 +257,17 @@ def _watched(function: Any, arguments: tuple[Any, ...]) -> int:
 
 _errors: list[Any] = []                  # empty ones, as arguments of C, that no call has: making one takes half a microsecond
 _thread = threading.get_ident
+
+
+@contextlib.contextmanager
+def ended_by(event: threading.Event) -> Iterator[None]:
+    """Of a thread of this package: its calls of C that wait end once the event is set (CanceledError)."""
+    check = _CHECK(event.is_set)
+    C.rt_interrupt(check)
+    try:
+        yield
+    finally:
+        C.rt_interrupt(None)
 
 
 def call(name: str, *arguments: Any) -> int:

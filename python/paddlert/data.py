@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _abi
-from ._lib import C, InvalidError, Owner, call, check, chosen, instance, number, texts, whole_number
+from ._lib import C, InvalidError, Owner, call, call_long, chosen, instance, number, texts, whole_number
 from ._lib import path as path_of
 from ._lib import text
 from .arrays import Array
@@ -36,7 +36,6 @@ FORMATS = {"slots": _abi.RT_DATA_SLOTS, "criteo": _abi.RT_DATA_CRITEO, "csv": _a
 SHARES = {"files": _abi.RT_SHARE_FILES, "blocks": _abi.RT_SHARE_BLOCKS, "suffix": _abi.RT_SHARE_SUFFIX, "mixed": _abi.RT_SHARE_MIXED}
 PADDED = ("criteo", "csv", "tsv")            # each slot has one id, unless the caller says otherwise
 FOREVER = (1 << 64) - 1
-WAIT_MS = 100                                # between two looks at signals
 
 
 class Ragged(NamedTuple):
@@ -190,20 +189,16 @@ class _Reader(Owner):
             self.free(C.rt_data_close, data)
 
     def next(self) -> ctypes.c_void_p:
-        """A batch's address, None in it at the end.  Comes back now and then, so that Python handles signals."""
+        """A batch's address, None in it at the end."""
         if self.process != os.getpid():
             raise InvalidError("the reader of samples belongs to the process that opened it: iterate over the Dataset again")
         if not self.lock.acquire(blocking=False):
             raise InvalidError("another thread reads from this iterator: each thread needs a Dataset of its own")
-        self.begin()
         try:
-            batch, err = ctypes.c_void_p(), _abi.co_err()
-            while (rc := C.rt_data_next(self.data, WAIT_MS, ctypes.byref(batch), ctypes.byref(err))) == _abi.CO_TIMEOUT:
-                pass
-            check(err, rc)
+            batch = ctypes.c_void_p()
+            call_long(self, "rt_data_next", self.data, -1, ctypes.byref(batch))
             return batch
         finally:
-            self.end()
             self.lock.release()
 
     def position(self) -> dict[str, int]:

@@ -18,6 +18,7 @@ import ctypes
 import json
 import logging
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Protocol, TypedDict, TypeVar
@@ -25,7 +26,7 @@ from typing import Any, Protocol, TypedDict, TypeVar
 import numpy as np
 
 from . import data as data_module
-from ._admission import ANYWHERE, Admission, Roster
+from ._admission import ANYWHERE, SAY, Admission, Roster
 from ._lib import C, GoneError, InvalidError, PeerLostError, TimeoutError, UnsupportedError, chosen, instance, number, real
 from ._parallel import Parallel
 from .arrays import Array
@@ -497,9 +498,13 @@ class Elastic:
 
     def _admit(self) -> None:
         """Those that wait at their homes are taken in, one by one; each then makes the next of these rounds with the others.  Collective."""
-        admission = self._admission
+        admission, said = self._admission, 0.0
         while not admission.alone:
             few = self.group.size < self._min
+            if few and self.group.rank == 0 and (now := time.monotonic()) >= said + SAY:
+                said = now
+                logger.warning("%d of %d workers are there, waiting for more, as min_workers is %d", self.group.size, len(admission.endpoints),
+                               self._min)
             packed = Roster.nobody(len(admission.endpoints))
             if self.group.rank == 0:
                 if few:
