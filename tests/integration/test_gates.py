@@ -11,7 +11,14 @@ sys.path.insert(0, str(ROOT / "tools"))
 from gates import GATES, Tree, built  # noqa: E402
 
 ZLIB = "/usr/lib/x86_64-linux-gnu/libz.so"
-ARCHITECTURE = """## Layers
+ARCHITECTURE = """## The folders
+
+| folder | what is in it |
+| --- | --- |
+| `common`, `app`, `tools`, `runtime`, `docs` | the code |
+| `tests` | `integration`: a real API server |
+
+## Layers
 
 | folder | prefix | may include |
 | --- | --- | --- |
@@ -75,6 +82,8 @@ def test_a_correct_tree_passes(plant, gate):
 @pytest.mark.parametrize("gate, files, finding", [
     ("layers", {"common/up.c": '#include "app/go.h"\n'}, "common/up.c: includes app/go.h, which common may not"),
     ("layers", {"other/a.c": ""}, "other/a.c: folder other has no row in ARCHITECTURE.md"),
+    ("layers", {"im/a.jpg": ""}, "im: no row of ARCHITECTURE.md's folders names it"),
+    ("layers", {"tests/integration/a.py": "", "tests/soak/a.py": ""}, "tests/soak: no row of ARCHITECTURE.md's folders names it"),
     ("layers", {"ARCHITECTURE.md": ARCHITECTURE.replace("| co | |", "| co | app |")},
      "ARCHITECTURE.md: common may include app, but no file there does"),
     ("layers", {"ARCHITECTURE.md": ARCHITECTURE.replace("| app |", "| gone |")}, "ARCHITECTURE.md: gone is no folder"),

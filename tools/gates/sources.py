@@ -3,6 +3,18 @@ import os
 import re
 
 
+def folders(tree):
+    """The table of folders names each of the top; of deploy and tests, which hold what is not code, also those inside."""
+    first = {row[0]: row[1] for row in tree.table("The folders")}
+    named = {word for cell in first for word in re.findall(r"`([^`]+)`", cell)}
+    named |= {f"{cell[1:-1]}/{word}" for cell, text in first.items() for word in re.findall(r"`(\w+)`", text)}
+    have = {f.split("/")[0] for f in tree.files if "/" in f and not f.startswith(".")}
+    have |= {m[1] for f in tree.files if (m := re.match(r"((deploy|tests)/[^/]+)/", f))}
+    # deploy is named by its parts
+    yield from (f"{folder}: no row of ARCHITECTURE.md's folders names it" for folder in sorted(have - named)
+                if not any(n.startswith(f"{folder}/") for n in named))
+
+
 def layers(tree):
     """A folder includes itself and what its row allows; a row allows nothing that is not used."""
     may, used = {row[0]: row[2].split() for row in tree.table("Layers")}, set()
@@ -11,6 +23,7 @@ def layers(tree):
         folder = os.path.dirname(f)
         if folder not in may and f != "runtime/rt.h" and not re.match(r"(tests|tools)(/|$)", folder):
             yield f"{f}: folder {folder} has no row in ARCHITECTURE.md"
+    yield from folders(tree)
     for f, header in tree.includes('"'):
         folder = os.path.dirname(f)
         if folder not in may:
