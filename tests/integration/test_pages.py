@@ -84,6 +84,18 @@ def test_translation_follows_its_original(checkout):
     assert restamp(checkout, "translated", "docs/a.md") == (1, "docs/a.md is no translation\n")
 
 
+def test_translations_link_to_translations(checkout):
+    """And to their own originals."""
+    (checkout / "docs/zh").mkdir()
+    for page in "a", "b":
+        original, translated = checkout / f"docs/{page}.md", checkout / f"docs/zh/{page}.md"
+        original.write_text("# A\n\n## Part two\n")
+        translated.write_text(f"# 甲\n\n<!-- translates docs/{page}.md 0 -->\n\n[甲](../a.md)\n")
+        assert restamp(checkout, "translated", f"docs/zh/{page}.md") == (0, "")
+    (checkout / "docs/README.md").write_text((checkout / "docs/README.md").read_text() + "[b](b.md)\n")
+    assert links(checkout) == (1, "docs/zh/b.md: links to ../a.md, which docs/zh/a.md translates\n")
+
+
 @pytest.mark.parametrize("text, code, finding", [
     ("```sh runnable\necho a 12 b\n```\n\n```text output\na 7 ...\n```\n", 0, "1 blocks"),
     ("```sh runnable\necho a\n```\n\n```text output\nb\n```\n", 1, ":1: the output lacks 'b'"),
