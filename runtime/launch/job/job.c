@@ -56,17 +56,22 @@ static bool asks_for_ps(const struct options *o) {
     return any_given(o, ids, CO_ARRAY_LEN(ids));
 }
 
+/* --run_mode ps or ps-heter */
+static bool is_ps(const char *mode) {
+    return mode && strncmp(mode, "ps", 2) == 0;
+}
+
 /* Whether the environment already describes one process of a job with parameter servers, as in pods
  * of paddle-operator. */
 static bool is_given(const struct options *o, const struct env *e) {
     const char *mode = o->text[OPTIONS_OPT_RUN_MODE];
-    return (!mode || strncmp(mode, "ps", 2) == 0) && !asks_for_ps(o) &&
-           *env_get(e, CO_VAR_PSERVERS) && *env_get(e, CO_VAR_TRAINING_ROLE);
+    return (!mode || is_ps(mode)) && !asks_for_ps(o) && *env_get(e, CO_VAR_PSERVERS) &&
+           *env_get(e, CO_VAR_TRAINING_ROLE);
 }
 
 static enum job_mode mode_of(const struct options *o, bool given) {
     const char *mode = o->text[OPTIONS_OPT_RUN_MODE];
-    if (given || asks_for_ps(o) || (mode && strncmp(mode, "ps", 2) == 0)) {
+    if (given || asks_for_ps(o) || is_ps(mode)) {
         return JOB_MODE_PS;
     }
     return mode && strcmp(mode, "rpc") == 0 ? JOB_MODE_RPC : JOB_MODE_COLLECTIVE;
@@ -199,20 +204,21 @@ static int select_devices(struct job *j, struct co_err *err) {
         CO_TRY(check_devices(text, err));
     }
     options_list_split(&asked, text);
-    for (size_t i = 0; i < (asked.n ? asked.n : visible->n); i++) {
+    for (size_t i = 0; i < asked.n; i++) {
         size_t at = 0;
-        while (asked.n && at < visible->n && strcmp(visible->item[at], asked.item[i]) != 0) {
+        while (at < visible->n && strcmp(visible->item[at], asked.item[i]) != 0) {
             at++;
         }
-        if (asked.n && visible->n && at == visible->n) {
+        if (visible->n && at == visible->n) {
             CO_AUTOFREE char *list = options_list_join(visible, ",");
             return co_err_set(err, CO_INVALID, "Device not found %s from %s for setting %s",
-                asked.item[i], j->options->text[OPTIONS_OPT_DEVICES], list);
-        } else if (asked.n && !visible->n) {
-            options_list_add(&j->devices, asked.item[i]);
-        } else {
-            options_list_add_own(&j->devices, co_xasprintf("%zu", asked.n ? at : i));
+                asked.item[i], text, list);
         }
+        options_list_add_own(
+            &j->devices, visible->n ? co_xasprintf("%zu", at) : co_xstrdup(asked.item[i]));
+    }
+    for (size_t i = 0; asked.n == 0 && i < visible->n; i++) {
+        options_list_add_own(&j->devices, co_xasprintf("%zu", i));
     }
     return 0;
 }
@@ -305,6 +311,12 @@ static int plan_cloud(struct job *j, const struct env *e, struct co_err *err) {
     return job_discovery_ips(j, name, text, err);
 }
 
+/* Leaves *ret as it is where the variable is not set. */
+static int read_ports(const struct env *e, enum co_var var, int64_t *ret, struct co_err *err) {
+    const char *text = env_get(e, var);
+    return *text ? co_parse_i64(co_contract[var].name, text, 1, PORT_MAX, ret, err) : 0;
+}
+
 /* The first port of every node in a list of addresses.  The old launcher has no option for it: it
  * reads variables, and in PaddleCloud uses the cloud's ports if there are enough of them. */
 static int find_first_port(struct job *j, const struct env *e, bool cloud, struct co_err *err) {
@@ -314,23 +326,14 @@ static int find_first_port(struct job *j, const struct env *e, bool cloud, struc
         return 0;
     }
     j->first_port = cloud ? CLOUD_PORT : j->first_port;
+    CO_TRY(read_ports(e, CO_VAR_FIRST_PORT, &j->first_port, err));
+    if (!cloud) {
+        return 0;
+    }
     int64_t ports = 0;
-    const struct {
-        enum co_var var;
-        int64_t *ret;
-        bool asked;
-    } rows[] = {
-        {CO_VAR_FIRST_PORT, &j->first_port, true},
-        {CO_VAR_PORTS_NUM, &ports, cloud},
-        {CO_VAR_PORT, &j->first_port, cloud && j->hosts.n > 1},
-    };
-    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        const char *text = env_get(e, rows[i].var);
-        bool enough = rows[i].var != CO_VAR_PORT || ports >= (int64_t)j->n[JOB_ROLE_TRAINER];
-        if (rows[i].asked && enough && *text) {
-            const char *name = co_contract[rows[i].var].name;
-            CO_TRY(co_parse_i64(name, text, 1, PORT_MAX, rows[i].ret, err));
-        }
+    CO_TRY(read_ports(e, CO_VAR_PORTS_NUM, &ports, err));
+    if (j->hosts.n > 1 && ports >= (int64_t)j->n[JOB_ROLE_TRAINER]) {
+        CO_TRY(read_ports(e, CO_VAR_PORT, &j->first_port, err));
     }
     return 0;
 }
