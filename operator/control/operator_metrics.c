@@ -198,34 +198,40 @@ static size_t index_of(const char *const *words, size_t n, const char *word) {
 }
 
 void ctl_metrics_sample(void *arg, const struct kube_sample *s) {
-    static const size_t method[KUBE_VERBS] = {0, 0, 0, 1, 2, 3, 4, 4};
     struct ctl_metrics *m = arg;
+    size_t method = index_of(methods, CO_ARRAY_LEN(methods) - 1, kube_verb_method(s->verb));
     char text[64];
     (void)snprintf(text, sizeof(text), "%d", s->status);
     size_t code =
         s->status ? index_of(codes, CO_ARRAY_LEN(codes) - 2, text) : CO_ARRAY_LEN(codes) - 2;
     struct co_metric *total = &m->row[CTL_M_REQUESTS];
-    co_metric_add(
-        total, co_metric_series(total, (size_t[CO_METRIC_LABELS]){code, method[s->verb]}), 1);
+    co_metric_add(total, co_metric_series(total, (size_t[CO_METRIC_LABELS]){code, method}), 1);
     if (s->verb != KUBE_WATCH) {
         (void)snprintf(text, sizeof(text), "%s%s%s", s->resource, s->subresource ? "/" : "",
             s->subresource ? s->subresource : "");
         size_t resource = index_of(resources, CO_ARRAY_LEN(resources) - 1, text);
         struct co_metric *took = &m->row[CTL_M_REQUEST_SECONDS];
-        size_t series = co_metric_series(
-            took, (const size_t[CO_METRIC_LABELS]){(size_t)s->verb, resource, code});
+        size_t verb = index_of(verbs, CO_ARRAY_LEN(verbs) - 1, kube_verb_name(s->verb));
+        size_t series =
+            co_metric_series(took, (const size_t[CO_METRIC_LABELS]){verb, resource, code});
         co_metric_observe(took, series, (double)s->ms / 1e3);
-        co_metric_observe(&m->row[CTL_M_CLIENT_SECONDS], method[s->verb], (double)s->ms / 1e3);
-        co_metric_observe(&m->row[CTL_M_CLIENT_SENT], method[s->verb], (double)s->sent);
-        co_metric_observe(&m->row[CTL_M_CLIENT_RECEIVED], method[s->verb], (double)s->received);
+        co_metric_observe(&m->row[CTL_M_CLIENT_SECONDS], method, (double)s->ms / 1e3);
+        co_metric_observe(&m->row[CTL_M_CLIENT_SENT], method, (double)s->sent);
+        co_metric_observe(&m->row[CTL_M_CLIENT_RECEIVED], method, (double)s->received);
     }
     co_metric_add(&m->row[CTL_M_REQUEST_BYTES], 0, (double)s->sent);
     co_metric_add(&m->row[CTL_M_REQUEST_BYTES], 1, (double)s->received);
 }
 
 void ctl_metrics_action(struct ctl_metrics *m, const struct plan_action *a) {
-    static const char *const verb[] = {"create", "delete", "patch"};
-    static const char *const kind[] = {"job", "pod", "service", "configmap", "podgroup", "secret"};
+    static const char *const verb[] = {
+        [PLAN_CREATE] = "create", [PLAN_DELETE] = "delete", [PLAN_PATCH] = "patch"};
+    static const char *const kind[PLAN_KINDS] = {[PLAN_KIND_JOB] = "job",
+        [PLAN_KIND_POD] = "pod",
+        [PLAN_KIND_SERVICE] = "service",
+        [PLAN_KIND_CONFIGMAP] = "configmap",
+        [PLAN_KIND_PODGROUP] = "podgroup",
+        [PLAN_KIND_SECRET] = "secret"};
     char text[32];
     (void)snprintf(text, sizeof(text), "%s %s", verb[a->verb], kind[a->kind]);
     co_metric_add(&m->row[CTL_M_ACTIONS], index_of(actions, CO_ARRAY_LEN(actions) - 1, text), 1);

@@ -168,17 +168,11 @@ static void kube_data(void *arg, const char *data, size_t len) {
 
 /* ---- starting ---- */
 
-static const char *method_of(const struct kube_op *op) {
-    static const char *const methods[KUBE_VERBS] = {
-        "GET", "GET", "GET", "POST", "PUT", "PATCH", "DELETE", "DELETE"};
-    return methods[op->verb];
-}
-
 static void start_request(struct kube_op *op, const struct kube_cred_view *cred) {
     struct kube_client *c = op->c;
     int64_t now = co_loop_now(c->loop);
     struct kube_xfer_opts x = {
-        .method = method_of(op),
+        .method = kube_verb_method(op->verb),
         .path = op->path,
         .authorization = cred->authorization,
         .accept = op->metadata_only ? METADATA_LIST

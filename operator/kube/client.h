@@ -34,7 +34,8 @@ enum kube_verb {
     KUBE_DELETECOLLECTION,
     KUBE_VERBS,
 };
-const char *kube_verb_name(enum kube_verb v); /* "get", ... as in RBAC */
+const char *kube_verb_name(enum kube_verb v);   /* "get", ... as in RBAC */
+const char *kube_verb_method(enum kube_verb v); /* "GET", ... as in HTTP */
 
 /* Each class has its own limit of requests in flight and queues the rest. */
 enum kube_class {

@@ -11,10 +11,25 @@ enum {
     DEADLINE_MS = 30 * 1000,
 };
 
+static const struct {
+    const char *name, *method;
+} verbs[KUBE_VERBS] = {
+    [KUBE_GET] = {"get", "GET"},
+    [KUBE_LIST] = {"list", "GET"},
+    [KUBE_WATCH] = {"watch", "GET"},
+    [KUBE_CREATE] = {"create", "POST"},
+    [KUBE_UPDATE] = {"update", "PUT"},
+    [KUBE_PATCH] = {"patch", "PATCH"},
+    [KUBE_DELETE] = {"delete", "DELETE"},
+    [KUBE_DELETECOLLECTION] = {"deletecollection", "DELETE"},
+};
+
 const char *kube_verb_name(enum kube_verb v) {
-    static const char *const names[KUBE_VERBS] = {
-        "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"};
-    return v < KUBE_VERBS ? names[v] : "?";
+    return v < KUBE_VERBS ? verbs[v].name : "?";
+}
+
+const char *kube_verb_method(enum kube_verb v) {
+    return verbs[v].method;
 }
 
 struct kube_req kube_req_for(enum kube_verb verb, const struct kube_type *type, const char *ns,
