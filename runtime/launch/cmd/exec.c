@@ -27,11 +27,11 @@ int cmd_exec(int argc, char **argv) {
                               "PROGRAM [ARG...]\n");
         return OPTIONS_USAGE;
     }
-    const char *end = co_contract[CO_VAR_TRAINING_END].name;
-    const char *address = co_contract_getenv(CO_VAR_TRAINING_END);
-    CO_AUTOFREE char *where = address ? co_xstrdup(address) : NULL;
-    (void)unsetenv(end); /* one asks */
-    options.training_end = where;
+    const char *set = co_contract_getenv(CO_VAR_TRAINING_END);
+    CO_AUTOFREE char *address = set ? co_xstrdup(set) : NULL;
+    /* Only this process asks, no paddlerun that the program starts. */
+    (void)unsetenv(co_contract[CO_VAR_TRAINING_END].name);
+    options.training_end = address;
     struct co_err err = {0};
     proc_first_run(argv + first, &options, &code, &err);
     if (err.code) {

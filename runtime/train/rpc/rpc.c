@@ -202,18 +202,19 @@ CO_DEFINE_CLEANUP(struct rpc *, free_rpc)
 
 int rpc_open(const struct rpc_ops *ops, void *arg, const struct rpc_options *options,
     struct rpc **ret, struct co_err *err) {
+    static const struct rpc_options none;
+    const struct rpc_options *o = options ? options : &none;
     CO_CLEANUP(free_rpcp) struct rpc *r = co_xcalloc(1, sizeof(*r));
     r->ops = ops;
     r->arg = arg;
-    r->tick_ms = options && options->tick_ms > 0 ? options->tick_ms : 100;
-    r->max_streams = options && options->max_streams > 0 ? options->max_streams : 1024;
-    r->idle_ms = options && options->idle_ms > 0 ? options->idle_ms : 10000;
-    r->prove_ms = options ? options->prove_ms : 0;
-    r->backlog = options && options->backlog > 0 ? options->backlog : RPC_STREAM_BACKLOG;
-    r->window = options && options->window > 0 ? options->window : RPC_STREAM_WINDOW;
-    r->held_ms = options && options->held_ms > 0 ? options->held_ms : HELD_MS;
-    r->auth = (struct net_auth){&rpc_protocol,
-        co_xstrdup(options && options->token ? options->token : ""), options && options->encrypt};
+    r->tick_ms = o->tick_ms > 0 ? o->tick_ms : 100;
+    r->max_streams = o->max_streams > 0 ? o->max_streams : 1024;
+    r->idle_ms = o->idle_ms > 0 ? o->idle_ms : 10000;
+    r->prove_ms = o->prove_ms;
+    r->backlog = o->backlog > 0 ? o->backlog : RPC_STREAM_BACKLOG;
+    r->window = o->window > 0 ? o->window : RPC_STREAM_WINDOW;
+    r->held_ms = o->held_ms > 0 ? o->held_ms : HELD_MS;
+    r->auth = (struct net_auth){&rpc_protocol, co_xstrdup(o->token ? o->token : ""), o->encrypt};
     r->accept_tag = (struct rpc_tag){on_accept, r};
     r->down_tag = (struct rpc_tag){on_down, r};
     pthread_mutex_init(&r->m, NULL);
