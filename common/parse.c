@@ -140,6 +140,10 @@ int co_parse_hostport(
     return 0;
 }
 
+bool co_is_etcd(const char *address) {
+    return strncmp(address, "etcd://", 7) == 0 || strncmp(address, "etcds://", 8) == 0;
+}
+
 void co_hostport_format(const char *host, unsigned port, char *ret_text, size_t size) {
     bool v6 = strchr(host, ':') != NULL;
     (void)snprintf(ret_text, size, v6 ? "[%s]:%u" : "%s:%u", host, port);

@@ -36,6 +36,10 @@ CO_MUST_CHECK int co_parse_hostport(
 /* Writes "host:port" or "[host]:port"; text must hold CO_HOST_MAX + 10 bytes. */
 void co_hostport_format(const char *host, unsigned port, char *ret_text, size_t size);
 
+/* Whether an address is an etcd's, "etcd://..." or "etcds://...", and not "host:port" of a host
+ * that may be called etcd, too. */
+bool co_is_etcd(const char *address);
+
 /* RFC 3339 in UTC <-> seconds since the epoch. */
 CO_MUST_CHECK int co_parse_time(const char *what, const char *s, int64_t *ret, struct co_err *err);
 void co_time_format(int64_t seconds, char ret_text[32]);

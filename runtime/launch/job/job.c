@@ -450,7 +450,7 @@ static void add_notes(struct job *j) {
     if (j->ip != j->node->ip) {
         options_list_add_own(&j->notes, co_xasprintf("WARNING Host ip reset to %s", j->ip));
     }
-    if (j->master && strncmp(j->master, "etcd", 4) == 0 &&
+    if (j->master && co_is_etcd(j->master) &&
         strcmp(j->id, options_option_rows[OPTIONS_OPT_JOB_ID].def) == 0) {
         options_list_add(
             &j->notes, "WARNING Using default job name may cause conflict, add --job_id in args");
@@ -461,7 +461,7 @@ static void add_notes(struct job *j) {
 static int take_token(struct job *j, const struct env *e, struct co_err *err) {
     const char *token = env_get(e, CO_VAR_JOB_TOKEN);
     const bool asked = j->options->number[OPTIONS_OPT_REQUIRE_TOKEN] == 1;
-    const bool etcd = j->master && strncmp(j->master, "etcd", 4) == 0;
+    const bool etcd = j->master && co_is_etcd(j->master);
     if (asked && !*token) {
         return co_err_set(err, CO_INVALID,
             "--require_token without a token: expected PADDLE_JOB_TOKEN, the same secret on all "

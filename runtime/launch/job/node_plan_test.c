@@ -266,6 +266,7 @@ static void the_token_is_proven_where_nodes_meet(void **state) {
         {{"--nnodes=2"}, {TOKEN, "PADDLERUN_REQUIRE_TOKEN=1"}, "secret", NULL},
         {{"--nnodes=2", "--require_token", "--master=h:1"}, {TOKEN}, "secret", NULL},
         {{"--nnodes=2", "--require_token", "--master=etcd://e:1"}, {TOKEN}, NULL, "has no effect"},
+        {{"--nnodes=2", "--require_token", "--master=etcd-0:1"}, {TOKEN}, "secret", NULL},
         {{"--nnodes=2", "--master=etcd://e:1", "--job_id=j"}, {TOKEN}, NULL, NULL},
         {{"--require_token"}, {TOKEN}, NULL, NULL}, /* nobody to meet */
         {{0}, {TOKEN}, NULL, NULL},

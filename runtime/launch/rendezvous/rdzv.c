@@ -216,9 +216,7 @@ int rdzv_open(struct co_loop *l, const struct rdzv_options *options, const struc
     m->deadline = co_timer_new(l, on_deadline, m);
     m->progress = co_timer_new(l, on_progress, m);
     const char *master = m->options.master;
-    bool etcd =
-        master && (strncmp(master, "etcd://", 7) == 0 || strncmp(master, "etcds://", 8) == 0);
-    m->backend = etcd ? &rdzv_etcd : &rdzv_kv;
+    m->backend = master && co_is_etcd(master) ? &rdzv_etcd : &rdzv_kv;
     CO_TRY(check_options(&m->options, err));
     CO_TRY(m->backend->start(m, &m->with, err));
     start_waiting(m);
