@@ -1,10 +1,11 @@
 """Other ways to install, with real pods: Helm over what kubectl applied, and an operator of one namespace."""
 import json
+import re
 
 import pytest
 import yaml
 
-from cluster import DEPLOYMENT, ROOT, SERVE, SLOW, STATE, SYSTEM, make, program, role, sh, wait
+from cluster import DEPLOYMENT, PLURAL, ROOT, SERVE, SLOW, STATE, SYSTEM, make, program, role, sh, wait
 
 pytestmark = pytest.mark.alone
 SHORT = "sleep 1; echo done"
@@ -69,4 +70,31 @@ def test_a_namespace_with_its_operator_can_be_deleted(space):
         for f in overlay.iterdir():
             f.unlink()
         overlay.rmdir()
+        wait("the operator ready", 60, c.operator_ready)
+
+
+@pytest.mark.deadline(300)
+def test_paddles_document_installs_trains_and_uninstalls(space):
+    """The commands of its page on deployment, in their order."""
+    c, k = space.c, space.c.kubectl
+    crd, operator = ROOT / "deploy/v1/crd.yaml", ROOT / "deploy/v1/operator.yaml"
+    uninstall = ("delete", "-f", crd, "-f", operator)
+    try:
+        k(*uninstall, seconds=100)
+        k("create", "-f", crd)
+        assert re.search(rf"^NAME +CREATED AT\n(.*\n)*{PLURAL}\.\S+ +20\d\d-", k("get", "crd")), k("get", "crd")
+        wait("the CRD served", 30, lambda: "error" not in k("get", PLURAL, check=False))
+        k("create", "-f", operator)
+        pod = wait("the operator runs", 60, lambda: re.search(r"^(paddle-controller-manager-\S+) +1/1 +Running ", k("-n", SYSTEM, "get", "pods"), re.M),
+                   lambda: k("-n", SYSTEM, "describe", "pods")[-3000:])[1]
+        assert "level=info" in k("-n", SYSTEM, "logs", pod)
+        k("-n", SYSTEM, "create", "-f", ROOT / "deploy/examples/wide_and_deep.yaml")
+        wait("the demo completes", 110, lambda: re.search(r"^wide-ande-deep +Completed +PS +\w+$", k("-n", SYSTEM, "get", "pdj"), re.M),
+             lambda: k("-n", SYSTEM, "describe", "pdj,pods")[-6000:])
+        k(*uninstall, seconds=100)
+        assert "NotFound" in k("get", "namespace", SYSTEM, check=False)
+    finally:
+        k("apply", "-f", crd)
+        wait("the CRD served", 30, lambda: "error" not in k("get", PLURAL, check=False))
+        k("apply", "-f", operator)
         wait("the operator ready", 60, c.operator_ready)

@@ -73,18 +73,23 @@ def workerlogs(home):
     return [f.read_text() for f in home.rglob("workerlog.*") if not f.is_symlink()]
 
 
-def test_pserver_and_trainers_by_hand(shells):
-    """0.10: `paddle pserver` on every node, then the trainers, which read PADDLE_INIT_*."""
+@pytest.mark.parametrize("background", [False, True])
+def test_pserver_and_trainers_by_hand(shells, background):
+    """0.10: `paddle pserver` on every node, or in the background, then the trainers, which read PADDLE_INIT_*."""
     port = free_port()
-    flags = [f"--port={port}", "--ports_num=1", "--ports_num_for_sparse=1", "--num_gradient_servers=2"]
-    server = shells.start("paddlerun", "pserver", *flags, "--nics=lo")
-    wait_for(lambda: "Waiting parameterServer[1]" in server.read_text(), why=shells.story)
+    pserver = f"paddlerun pserver --port={port} --ports_num=1 --ports_num_for_sparse=1 --num_gradient_servers=2"
+    if background:
+        server = shells.home / "pserver.log"
+        shells.start("bash", "-c", f"stdbuf -oL /usr/bin/nohup {pserver} &> pserver.log & wait $!")
+    else:
+        server = shells.start(*pserver.split(), "--nics=lo")
+    wait_for(lambda: server.exists() and "Waiting parameterServer[1]" in server.read_text(), why=shells.story)
     for i in range(2):
         shells.start("wide_and_deep", "--mode=sync", *SMALL, f"--save=model{i}", PADDLE_INIT_USE_GPU="False", PADDLE_INIT_TRAINER_COUNT="1",
                      PADDLE_INIT_PORT=str(port), PADDLE_INIT_PORTS_NUM="1", PADDLE_INIT_PORTS_NUM_FOR_SPARSE="1",
                      PADDLE_INIT_NUM_GRADIENT_SERVERS="2", PADDLE_INIT_TRAINER_ID=str(i), PADDLE_INIT_PSERVERS="127.0.0.1")
-    server, *trainers = shells.finish()
-    assert "all 2 trainers have finished" in server and all("TRAIN --->" in t for t in trainers), shells.story()
+    _, *trainers = shells.finish()
+    assert "all 2 trainers have finished" in server.read_text() and all("TRAIN --->" in t for t in trainers), shells.story()
 
 
 def test_paddle_train_alone(shells):
@@ -128,7 +133,8 @@ def test_the_quick_start_with_servers(shells):
 def test_the_printed_command_starts_the_other_node(shells):
     """2.3: `--nnodes=2 demo.py` on one node prints what is to be run on the other."""
     first = shells.start("paddlerun", "launch", "--nnodes=2", "--log_dir=n0", TRAIN_FLEET, POD_IP="127.0.0.2")
-    printed = wait_for(lambda: re.search(r"^-{80}\n(paddlerun launch .*)\n-{80}$", first.read_text(), re.M), why=shells.story)[1]
+    printed = wait_for(lambda: re.search(r"Copy the following command to other nodes to run.\n-{80}\n(paddlerun launch .*)\n-{80}$",
+                                         first.read_text(), re.M), why=shells.story)[1]
     shells.start(*printed.replace("--log_dir=n0", "--log_dir=n1").split(), POD_IP="127.0.0.3")
     shells.finish()
     fitted(workerlogs(shells.home), 2)

@@ -1300,6 +1300,55 @@ else:
     assert out == [f"served 0 127.0.0.1:{port}\n", "geo 0 2 1 10.0.0.1:1,10.0.0.1:2 1\nTrue True\n", "geo 1 2 1 10.0.0.1:1,10.0.0.1:2 1\n"]
 
 
+def test_the_recipe_of_paddlerec_by_hand(python, tmp_path):
+    """Its ten lines around a model, its variables, and its command: two servers and two trainers by `python -u train.py --is_cloud=1`."""
+    ports = [free_port(), free_port()]
+    (tmp_path / "train.py").write_text(f"""import numpy as np, paddlert
+from paddlert import fleet
+from paddlert.fleet import StrategyFactory, role_maker
+{NUMPY}
+role = role_maker.PaddleCloudRoleMaker()
+fleet.init(role)
+model = Model()
+optimizer = Dense(model, "sgd:lr=1")
+strategy = StrategyFactory.create_sync_strategy()
+optimizer = fleet.distributed_optimizer(optimizer, strategy)
+if fleet.is_server():
+    fleet.init_server()
+    fleet.run_server()
+if fleet.is_worker():
+    fleet.init_worker()
+    for _ in range(2):
+        model.b.grad = np.full(1, 1.0)
+        optimizer.step()
+    fleet.stop_worker()
+    print("trained", fleet.worker_index(), model.b.values)
+""")
+    job = {"PADDLE_PSERVERS_IP_PORT_LIST": ",".join(f"127.0.0.1:{p}" for p in ports), "PADDLE_TRAINERS_NUM": "2"}
+    start = lambda **more: python("", "-u", "train.py", "--is_cloud=1", **job, **more)  # noqa: E731
+    out = finish(*(start(TRAINING_ROLE="TRAINER", PADDLE_TRAINER_ID=str(i)) for i in range(2)),
+                 *(start(TRAINING_ROLE="PSERVER", POD_IP="127.0.0.1", PADDLE_PORT=str(p)) for p in ports))
+    assert out[:2] == ["trained 0 [3.]\n", "trained 1 [3.]\n"], out
+
+
+def test_a_trainer_says_itself_what_paddle_init_said(python):
+    """0.10: by PADDLE_INIT_*, or by the same names in the program, which go before the environment."""
+    port = free_port()
+    server = subprocess.Popen([ROOT / "build/bin/paddlerun", "pserver", f"--port={port}", "--ports_num=1", "--ports_num_for_sparse=1",
+                               "--num_gradient_servers=2"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    said = {"PADDLE_INIT_USE_GPU": "False", "PADDLE_INIT_TRAINER_COUNT": "1", "PADDLE_INIT_PORT": str(port), "PADDLE_INIT_PORTS_NUM": "1",
+            "PADDLE_INIT_PORTS_NUM_FOR_SPARSE": "1", "PADDLE_INIT_NUM_GRADIENT_SERVERS": "2", "PADDLE_INIT_PSERVERS": "127.0.0.1"}
+    program = """
+with paddlert.Client(paddlert.Job({}), [paddlert.Dense("w", 2)]) as c:
+    c.barrier()
+    print(c.job.worker_index, c.job.worker_num)
+"""
+    by_name = program.format(f"variables={({**said, 'PADDLE_INIT_TRAINER_ID': '1'})!r}")
+    *out, _ = finish(python(program.format(""), **said, PADDLE_INIT_TRAINER_ID="0"),
+                     python(by_name, **said, PADDLE_INIT_TRAINER_ID="7"), server)
+    assert out == ["0 2\n", "1 2\n"], out
+
+
 def test_fleet_has_the_names_of_paddle_1(python):
     """role_maker and StrategyFactory; the runtime takes each text that a strategy becomes, and the bound of half async."""
     out, = finish(python(f"""{NUMPY}

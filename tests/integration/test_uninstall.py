@@ -4,6 +4,7 @@ Pods of jobs that go with their CRD are collected by Kubernetes, which looks for
 """
 import itertools
 import json
+import re
 
 import pytest
 import yaml
@@ -128,3 +129,65 @@ def test_deleting_the_operators_files_leaves_jobs_that_the_next_one_follows(own,
     plane.wait_phase("stays", "j", "Completed")
     assert not kubelet.twice("stays")
     kubelet.finish = None
+
+
+# The deployment page's demo-wide-and-deep.yaml, word by word.
+DEMO = """
+apiVersion: batch.paddlepaddle.org/v1
+kind: PaddleJob
+metadata:
+  name: wide-ande-deep
+spec:
+  withGloo: 1
+  intranet: PodIP
+  cleanPodPolicy: OnCompletion
+  worker:
+    replicas: 2
+    template:
+      spec:
+        containers:
+          - name: paddle
+            image: ccr-2vdh3abv-pub.cnc.bj.baidubce.com/paddle-operator/demo-wide-and-deep:v1
+  ps:
+    replicas: 2
+    template:
+      spec:
+        containers:
+          - name: paddle
+            image: ccr-2vdh3abv-pub.cnc.bj.baidubce.com/paddle-operator/demo-wide-and-deep:v1
+"""
+
+
+def test_paddles_document_installs_and_uninstalls(own, operator):
+    """Its commands in its order, twice, as it says: uninstall before you install again.  The operator is a process of this machine."""
+    plane, kubelet = own
+    k, deploy = plane.kubectl, ROOT / "deploy"
+    files = [deploy / f"v1/{name}.yaml" for name in ("crd", "operator")]
+    job = lambda *words, **more: k("-n", "paddle-system", *words, **more)  # noqa: E731
+    uninstall = lambda *more: k("delete", "-f", files[0], "-f", files[1], *more)  # noqa: E731
+    uninstall("--ignore-not-found")
+    for _ in range(2):
+        k("create", "-f", files[0])
+        assert re.search(rf"^NAME +CREATED AT\n{CRD} +20\d\d-", k("get", "crd")), k("get", "crd")
+        wait_for(plane._served, why="PaddleJobs served")
+        k("create", "-f", files[1])
+        wait_for(lambda: re.search(r"^paddle-controller-manager-\w+-\w+ +\d/1 +Running ", job("get", "pods"), re.M),
+                 why=lambda: job("get", "pods"))
+        o = operator(kubeconfig=plane.kubeconfig)
+        job("create", "-f", deploy / "examples/wide_and_deep.yaml")
+        plane.wait_phase("paddle-system", "wide-ande-deep", "Running")
+        with pytest.raises(AssertionError, match="AlreadyExists"):
+            job("create", "-f", "-", stdin=DEMO)
+        job("delete", "pdj", "wide-ande-deep")
+        job("create", "-f", "-", stdin=DEMO)
+        plane.wait_phase("paddle-system", "wide-ande-deep", "Running")
+        kubelet.finish = lambda pod: (0, "") if pod.metadata.name.startswith("wide-ande-deep-worker-") else None
+        kubelet.look("paddle-system")
+        plane.wait_phase("paddle-system", "wide-ande-deep", "Completed")
+        kubelet.finish = None
+        assert re.fullmatch(r"NAME +STATUS +MODE +AGE\nwide-ande-deep +Completed +PS +\w+\n", job("get", "pdj")), job("get", "pdj")
+        wait_for(lambda: "wide-ande-deep" not in job("get", "pods"), why=lambda: job("get", "pods"))
+        o.kill()
+        uninstall()
+        with pytest.raises(AssertionError, match="NotFound"):
+            k("get", "namespace", "paddle-system")
