@@ -100,6 +100,15 @@ def test_paddle_train_alone(shells):
     assert "TEST --->" in shells.finish()[0] and (shells.home / "output/pass-00000").exists(), shells.story()
 
 
+def test_a_models_configuration_is_named(shells):
+    """What the document's run.sh has as --config: nothing reads it any more."""
+    (shells.home / "trainer_config.py").write_text("from paddle.trainer_config_helpers import *\n\nsettings(batch_size=1600)\n")
+    said = subprocess.run([BIN / "paddlerun", "train", "--config=./trainer_config.py", "--num_passes=5"], cwd=shells.home, capture_output=True,
+                          text=True, timeout=60)
+    assert said.returncode == 2 and re.fullmatch(
+        r'paddlerun train: --config is "./trainer_config.py", a model\'s configuration for Paddle 0.8 to 0.12, expected .*\n', said.stderr), said
+
+
 @pytest.mark.parametrize("module", [False, True])
 def test_the_collective_quick_start(shells, module):
     """2.0: `python3 -m paddle.distributed.launch --gpus=0,1 train.py`; our module's name stands for Paddle's."""

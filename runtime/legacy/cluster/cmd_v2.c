@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/buf.h"
 #include "common/contract.h"
 #include "common/mem.h"
 #include "runtime/legacy/cluster/legacy_commands.h"
@@ -66,8 +67,15 @@ static void name_log(void) {
     (void)!symlink(file, link_path);
 }
 
-/* The trainer must be a program that reads PADDLE_INIT_*. Configurations of 0.8 to 0.12 were Python
- * for a library that no longer exists. */
+/* Whether this is a model's configuration of 0.8 to 0.12: Python for a library that no longer
+ * exists.  The documents' jobs name one, and its traceback would say only what it cannot import. */
+static bool is_model_config(const char *path) {
+    CO_AUTOBUF struct co_buf text = CO_BUF(1 << 20);
+    return co_file_read(path, text.max, &text, NULL) == 0 && text.data &&
+           strstr(text.data, "trainer_config_helpers");
+}
+
+/* The trainer must be a program that reads PADDLE_INIT_*. */
 int cluster_cmd_train(int argc, char **argv) {
     const char *config = NULL;
     for (int i = 1; i < argc; i++) {
@@ -88,6 +96,14 @@ int cluster_cmd_train(int argc, char **argv) {
     if (access(path, F_OK) < 0) {
         (void)fprintf(
             stderr, "paddlerun train: --config is \"%.200s\": %s\n", config, strerror(errno));
+        return OPTIONS_USAGE;
+    }
+    if (python && is_model_config(path)) {
+        (void)fprintf(stderr,
+            "paddlerun train: --config is \"%.200s\", a model's configuration for Paddle 0.8 to "
+            "0.12, expected the training program: an executable or a .py that trains by itself, as "
+            "recommendation, the model of Paddle's demo (docs/cluster.md)\n",
+            config);
         return OPTIONS_USAGE;
     }
     name_log();
