@@ -12,7 +12,7 @@ import re
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from numbers import Integral, Real
 from typing import Any, NoReturn, TypeVar
 
@@ -438,10 +438,19 @@ def instance(name: str, value: Any, kind: type) -> Any:
     return value
 
 
+def items(values: Any) -> list[Any] | None:
+    """What several things have; None: it is one thing, as a text is, which would be taken apart by letters, and an array of one number."""
+    try:
+        found = None if isinstance(values, (str, bytes)) else iter(values)
+    except TypeError:
+        return None
+    return None if found is None else list(found)
+
+
 def texts(name: str, values: Any) -> list[str]:
-    """A list of texts; one text is none, as it would be taken apart by letters."""
-    found: list[Any] = list(values) if isinstance(values, Iterable) and not isinstance(values, (str, bytes)) else [None]
-    if not all(isinstance(v, str) for v in found):
+    """A list of texts."""
+    found = items(values)
+    if found is None or not all(isinstance(v, str) for v in found):
         raise TypeError(f"{name} is {shown(values)}, expected a list of texts")
     return found
 

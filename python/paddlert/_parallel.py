@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from . import _abi
-from ._lib import C, Error, Here, InvalidError, UnsupportedError, call_long, check, chosen, instance, number, real
+from ._lib import C, Error, Here, InvalidError, UnsupportedError, call_long, check, chosen, instance, items, number, real, shown
 from .arrays import Array
 from .group import Group
 from .job import Job
@@ -45,7 +45,8 @@ class DGC:
     rampup_step: int = 1
 
     def __post_init__(self) -> None:
-        shares = tuple(self.sparsity) if isinstance(self.sparsity, Iterable) else (self.sparsity,)
+        several = items(self.sparsity)
+        shares = (self.sparsity,) if several is None else tuple(several)
         for share in shares:
             if not 0 <= real("sparsity", share) < 1:
                 raise ValueError(f"sparsity is {share!r}, expected at least 0 and below 1")
@@ -61,7 +62,8 @@ class DGC:
         number("rampup_step", self.rampup_step, ctypes.c_uint64, 1)
 
     def _c(self) -> Any:
-        shares = tuple(self.sparsity) if isinstance(self.sparsity, Iterable) else (self.sparsity,)
+        shares = self.sparsity
+        assert isinstance(shares, tuple)          # since __post_init__
         listed = (ctypes.c_float * len(shares))(*shares)
         made = _abi.rt_dgc(momentum=self.momentum, nesterov=self.nesterov, clip_norm=self.clip_norm, rampup_begin_step=self.rampup_begin_step,
                            rampup_step=self.rampup_step, sparsity=ctypes.cast(listed, ctypes.c_void_p), n_sparsity=len(shares))
@@ -225,7 +227,7 @@ class Parallel:
         self._check(parameters)
         if local_sgd is not None and compression is not None:
             raise UnsupportedError(f"compression is {compression!r} beside local_sgd, expected None: parameters travel as they are")
-        self._local = local_sgd and instance("local_sgd", local_sgd, LocalSGD)._c()
+        self._local = None if local_sgd is None else instance("local_sgd", local_sgd, LocalSGD)._c()
         self._unaveraged = False                          # local SGD: a backward has been, and no average_parameters()
         instance("broadcast_buffers", broadcast_buffers, bool)
         self._own = group is None
@@ -540,9 +542,9 @@ class Parallel:
 
 
 def _megabytes(name: str, value: Any) -> int:
-    size = int(real(name, value) * (1 << 20)) if real(name, value) < 1 << 40 else 0
+    size = int(real(name, value) * (1 << 20)) if 0 < real(name, value) < 1 << 40 else 0
     if size <= 0:
-        raise ValueError(f"{name} is {value!r}, expected megabytes, more than 0")
+        raise ValueError(f"{name} is {shown(value)}, expected megabytes, more than 0")
     return size
 
 

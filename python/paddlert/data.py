@@ -18,14 +18,14 @@ import ctypes
 import os
 import threading
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import _abi
-from ._lib import C, InvalidError, Owner, call, call_long, chosen, instance, number, texts, whole_number
+from ._lib import C, InvalidError, Owner, call, call_long, check, chosen, instance, items, number, texts, whole_number
 from ._lib import path as path_of
 from ._lib import text
 from .arrays import Array
@@ -231,8 +231,8 @@ SAMPLE = [row[0] for row in _abi.rt_data_position._fields_ if row[0] not in ("at
 
 
 def _paths(files: Any) -> list[bytes]:
-    given = list(files) if isinstance(files, Iterable) and not isinstance(files, (str, bytes)) else [files]
-    return [path_of("files", f) for f in given]
+    given = items(files)
+    return [path_of("files", f) for f in ([files] if given is None else given)]
 
 
 def _named(name: str, value: Any) -> list[str]:
@@ -353,7 +353,7 @@ class Dataset:
         found = copy.copy(self)
         found._start = found._reader = None
         found.rank, found.world = self.rank * count + index, self.world * count
-        found._numbers = {**self._numbers, "seed": (self._numbers["seed"] + seed) % (1 << 64)}
+        found._numbers = {**self._numbers, "seed": (self._numbers["seed"] + whole_number("seed", seed)) % (1 << 64)}
         return found
 
     def _options(self, passes: int) -> tuple[_abi.rt_data_options, list[Any]]:

@@ -27,7 +27,7 @@ import numpy as np
 
 from . import data as data_module
 from ._admission import ANYWHERE, SAY, Admission, Roster
-from ._lib import C, GoneError, InvalidError, PeerLostError, TimeoutError, UnsupportedError, chosen, instance, number, real
+from ._lib import C, GoneError, InvalidError, PeerLostError, TimeoutError, UnsupportedError, chosen, instance, number, option_value, shown
 from ._parallel import Parallel
 from .arrays import Array
 from .group import Group
@@ -122,6 +122,10 @@ class _Data:
         if isinstance(reader, data_module.Dataset) and reader.world != 1:
             raise InvalidError(f"the Dataset is the share of rank {reader.rank} of {reader.world}, expected Dataset(..., rank=0, world=1): its batches "
                                "are dealt out over those workers that are there")
+        lacks = [name for name in ("__iter__", "position", "restore") if not hasattr(reader, name)]
+        if lacks or isinstance(reader, type):
+            raise TypeError(f"data is {shown(reader)}, expected an Order, a paddlert.data.Dataset or another reader that has __iter__(), position() "
+                            "and restore()")
         self._reader = reader
         self.position = reader.position()         # behind the last batch that is done
         self._iterator: Iterator[Any] | None = None
@@ -293,7 +297,7 @@ class Elastic:
             if not hasattr(what, "state_dict") or not (hasattr(what, "load_state_dict") or hasattr(what, "set_state_dict")):
                 raise TypeError(f"state[{name!r}] is a {type(what).__name__}, expected an object with state_dict() and load_state_dict()")
         self._skips = bool(chosen("on_loss", on_loss, ON_LOSS))
-        self.values: dict[str, Any] = dict(values or {})
+        self.values: dict[str, Any] = {} if values is None else dict(instance("values", values, Mapping))
         self._data = _Data(data)
         self.steps = 0                        # that are done
         self.samples = 0                      # in these
@@ -309,7 +313,8 @@ class Elastic:
         self._min = number("min_workers", min_workers, ctypes.c_uint32, 1)
         if self._min > job.worker_num:
             raise ValueError(f"min_workers is {min_workers}, but the job has {job.worker_num}: with fewer it would wait forever")
-        self._admission = Admission(job, real("start_timeout", start_timeout), real("call_timeout", call_timeout))
+        self._admission = Admission(job, *(option_value(name, "_ms", None, value) / 1000
+                                       for name, value in (("start_timeout", start_timeout), ("call_timeout", call_timeout))))
         first = self._form()
         try:
             self._settle(first)
@@ -626,7 +631,7 @@ def listed(name: str, value: Any, kind: type) -> list[Any]:
 
 def states(model: Any, optimizers: Sequence[Any], others: Mapping[str, Any] | None) -> dict[str, Any]:
     """By name."""
-    more = dict(others or {})
+    more = {} if others is None else dict(instance("others", others, Mapping))
     own = {"model": model, **{f"optimizer {i}": o for i, o in enumerate(optimizers)}}
     if taken := sorted(set(own) & set(more)):
         raise ValueError(f"others has {taken[0]!r}, expected another name")

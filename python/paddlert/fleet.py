@@ -51,7 +51,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._collective import KEYS, Util, check_key, model_of, name_idle, optimizer_of
 from ._kept import Kept
-from ._lib import InvalidError, UnsupportedError, addresses, instance, number, renamed, whole_number, with_options
+from ._lib import InvalidError, UnsupportedError, addresses, instance, number, renamed, shown, whole_number, with_options
 from ._options import ClientOptions, ServerOptions
 from ._training import Synchroniser
 from .data import Batch, Dataset
@@ -426,7 +426,7 @@ def save_persistables(executor: Any, dirname: Path, main_program: Any = None, mo
 def _several(name: str, given: Sequence[Any]) -> Sequence[Any]:
     """One text is none, as it would be taken apart by letters."""
     if not isinstance(given, Sequence) or isinstance(given, (str, bytes)):
-        raise TypeError(f"{name} is {given!r}, expected a list")
+        raise TypeError(f"{name} is {shown(given)}, expected a list")
     return given
 
 

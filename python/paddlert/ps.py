@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Union
 import numpy as np
 
 from . import _abi
-from ._lib import (C, CanceledError, Here, InvalidError, Owner, Started, TimeoutError, UnavailableError, call, call_long, instance,
+from ._lib import (C, CanceledError, Here, InvalidError, Owner, Started, TimeoutError, UnavailableError, call, call_long, instance, items,
                    milliseconds, number, path, real, shown, struct_of, text, with_options)
 from ._options import ClientOptions, ServerOptions, SparseOptions, TableOptions
 from ._rules import KINDS, Initializer, Optimizer, text_of
@@ -164,9 +164,10 @@ class Client(Owner):
     def __init__(self, job: Job, tables: Iterable[Table], *, mode: Mode | None = None, **options: Unpack[ClientOptions]) -> None:
         super().__init__()
         self._client: ctypes.c_void_p | None = None
-        if not isinstance(tables, Iterable) or isinstance(tables, (str, bytes)):
+        given = items(tables)
+        if given is None:
             raise TypeError(f"tables is {shown(tables)}, expected a list of tables")
-        self.job, self.tables = instance("job", job, Job), [instance("table", t, Table) for t in tables]
+        self.job, self.tables = instance("job", job, Job), [instance("table", t, Table) for t in given]
         self._place = {t.name: i for i, t in enumerate(self.tables)}
         self._w: dict[int, Array] = {}                 # by table: where its next values go
         self._options = struct_of(_abi.rt_client_options, {"mode": mode, **options})
@@ -457,7 +458,7 @@ class Server(Here):
     def __init__(self, workers: int = 1, *, host: str = "127.0.0.1", port: int = 0, token: str | None = None,
                  **options: Unpack[ServerOptions]) -> None:
         encrypt = options.get("encrypt")
-        if not instance("host", host, str):
+        if not text("host", instance("host", host, str)):
             raise ValueError("host is '', expected a name or an address")
         with _reserved(host, number("port", port, ctypes.c_uint16)) as place:
             address = place.getsockname()[:2]
@@ -584,7 +585,7 @@ class Model(Here):
 
     def check(self, table: Table) -> None:
         """Whether what was saved by its name fits that table: rows of another length would be taken for its own."""
-        _, spec = self._table(table.name)
+        _, spec = self._table(instance("table", table, Table).name)
         saved, wanted = ((f"{n} values" if kind == _abi.RT_DENSE else f"rows of {dim}") for kind, n, dim in
                          ((spec.kind, spec.size, spec.dim), (table.kind, table.size, table.dim)))
         if saved != wanted:

@@ -48,7 +48,7 @@ import numpy as np
 import torch
 
 from . import elastic
-from ._lib import InvalidError, UnsupportedError, instance, renamed, with_options
+from ._lib import InvalidError, UnsupportedError, instance, items, renamed, shown, with_options
 from ._norm import Lent, Shape, Statistics
 from ._options import SparseOptions, TableOptions
 from ._parallel import DGC, LocalSGD, Named, Parallel, Seen, tensors_in
@@ -332,9 +332,9 @@ class DistributedDataParallel(torch.nn.Module):
         if not hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
             raise UnsupportedError(f"this is PyTorch {torch.__version__}, expected 2.1 or later")
         if process_group is not None:
-            raise UnsupportedError(f"process_group is {process_group!r}, expected group=, a paddlert.Group")
-        if device_ids is not None and len(device_ids) > 1:
-            raise UnsupportedError(f"device_ids is {device_ids!r}, expected one device, where the model already is: one process for each")
+            raise UnsupportedError(f"process_group is {shown(process_group)}, expected group=, a paddlert.Group")
+        if device_ids is not None and len(items(device_ids) or [device_ids]) > 1:
+            raise UnsupportedError(f"device_ids is {shown(device_ids)}, expected one device, where the model already is: one process for each")
         named = self._named()
         if any(p.device.type != "cpu" for _, p in named[0]):
             warnings.warn("the model is not in main memory: its gradients are copied there, averaged and copied back", stacklevel=2)

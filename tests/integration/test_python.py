@@ -291,6 +291,11 @@ def tell(f, *a, **k):
         print("taken:", f(*a, **k))
     except paddlert.InvalidError as e:
         print(str(e).replace(server.endpoint, "HERE"))
+idle = paddlert.Server(start_timeout=3600)       # which no trainer joins
+thread = idle._thread
+del idle
+thread.join(60)
+print(thread.is_alive())
 tables = [paddlert.Dense("w", 3), paddlert.Sparse("e", 2)]
 cell = "server = paddlert.Server(return_=3600); client = paddlert.Client(server.job(), tables)"
 endpoints = []
@@ -315,7 +320,7 @@ for _ in range(2):                               # tables of this process are ea
     print(other.pull("w"))
 """))
     assert out.splitlines() == [
-        *["1 [0. 0. 0.]"] * 3,
+        "False", *["1 [0. 0. 0.]"] * 3,
         "<paddlert.Client of w, e on HERE, trainer 0> is open in this process, expected its finish() or close() before another client of trainer 0",
         "<paddlert.Server HERE, ended>: it ends with its last trainer, expected a new paddlert.Server()",
         "[0. 0. 0.] <paddlert.Client of w, e on THERE, trainer 0>", "<paddlert.Client of w, e on THERE, trainer 0, closed> <paddlert.Server HERE, ended>",
@@ -798,6 +803,53 @@ for f, name in (paddlert.Job, "servers"), (paddlert.Group, "endpoints"):
         print(e)
 """))
     assert [line.endswith(says) for line in out.splitlines()] == [True, True], out
+
+
+def test_what_is_no_list_and_no_reader_is_named(python):
+    """An array of one number is no list, though it has __iter__; a list of batches, as other trainers take, is no reader that can go back."""
+    out, = finish(python("""
+from paddlert.data import Dataset
+from paddlert.elastic import Elastic, Order, states
+from paddlert._parallel import DGC, _megabytes
+def tell(f, *a, **k):
+    try:
+        print("taken:", f(*a, **k))
+    except (TypeError, ValueError, paddlert.Error) as e:
+        print(f"{type(e).__name__}: {e}")
+class Weights:
+    def state_dict(self):
+        return {}
+    load_state_dict = print
+one, order, job = np.array(3), Order(4, 2), paddlert.Job(worker=0)
+tell(paddlert.Client, job, one)
+tell(paddlert.Job, servers=one)
+tell(paddlert.Group, endpoints=one)
+tell(Dataset, one, "csv")
+tell(Dataset("none.csv", "csv", slots=["a"], rank=0, world=1).part, 0, 1, None)
+tell(DGC, sparsity=one)
+tell(_megabytes, "bucket size", -float("inf"))
+tell(paddlert.Server, host="a\\0b")
+for data in ([np.ones(3)], None, Order):
+    tell(Elastic, {"w": Weights()}, data, job=job)
+tell(Elastic, {"w": Weights()}, order, job=job, values=["lr"])
+tell(Elastic, {"w": Weights()}, order, job=job, start_timeout=float("nan"))
+tell(Elastic, {"w": Weights()}, order, job=job, call_timeout=-1)
+tell(states, None, [], ["scheduler"])
+with paddlert.Client(job, [paddlert.Dense("w", 3)]) as c:
+    c.save("saved")
+tell(paddlert.Model("saved").check, "w")
+"""))
+    reader = "expected an Order, a paddlert.data.Dataset or another reader that has __iter__(), position() and restore()"
+    assert out.splitlines() == [
+        "TypeError: tables is array(3), expected a list of tables", "TypeError: servers is array(3), expected a list of texts",
+        "TypeError: endpoints is array(3), expected a list of texts", "TypeError: files is array(3), expected a path",
+        "TypeError: seed is None, expected a whole number", "ValueError: sparsity is array(3), expected at least 0 and below 1",
+        "ValueError: bucket size is -inf, expected megabytes, more than 0",
+        "ValueError: host is 'a\\x00b', expected no NUL in it",
+        f"TypeError: data is [array([1., 1., 1.])], {reader}", f"TypeError: data is None, {reader}", f"TypeError: data is <class 'paddlert.elastic.Order'>, {reader}",
+        "TypeError: values is ['lr'], expected a mapping", "TypeError: option 'start_timeout' is nan, expected seconds, less than 1e+12",
+        "ValueError: option 'call_timeout' is -1, expected seconds, from 0", "TypeError: others is ['scheduler'], expected a mapping",
+        "TypeError: table is 'w', expected a paddlert.Table"], out
 
 
 def test_a_group_that_does_not_form_says_for_whom_it_waits(python):

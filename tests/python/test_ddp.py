@@ -34,6 +34,22 @@ def test_a_gradient_that_a_hook_clears_is_refused(python):
     assert [o.splitlines()[-1] for o in out] == ["done"] * 2, out
 
 
+def test_one_device_needs_no_list(python):
+    """As LOCAL_RANK says it; several are refused in one line, however their repr is broken into lines."""
+    out, = finish(python("""
+import torch
+from paddlert.torch import DistributedDataParallel
+group = paddlert.Group(endpoints=["127.0.0.1:0"])
+for ids in 0, [0], None, np.arange(4).reshape(2, 2):
+    try:
+        with DistributedDataParallel(torch.nn.Linear(2, 1), group, device_ids=ids):
+            print("taken")
+    except paddlert.UnsupportedError as e:
+        print(e)
+""", interpreter=os.environ["TORCH_PYTHON"]), seconds=SECONDS)
+    assert out.splitlines() == ["taken"] * 3 + ["device_ids is array([[0, 1], [2, 3]]), expected one device, where the model already is: one process for each"], out
+
+
 @pytest.mark.parametrize("name", ["torch", "paddle"])
 def test_ranks_of_1_2_and_3_samples_normalise_as_one_of_6(python, name):
     """SyncBatchNorm beside the framework's own layer that has the whole batch."""
