@@ -326,6 +326,26 @@ static void each_checkpoint_has_the_cold_rows_of_its_instant(void **unused) {
     instants(true);
 }
 
+/* Asked again, as after a broken connection, an order gets the answer that it had.  An equal one of
+ * another trainer is of another instant. */
+static void an_equal_order_of_another_trainer_is_a_conflict(void **state) {
+    (void)state;
+    struct world *w = co_xcalloc(1, sizeof(*w));
+    world_start(w, 1, 0, false);
+    struct shard_snapshot_order o = {.dir = w->dir, .number = 1, .full = true, .maker = 7};
+    uint64_t ticket = 0, again = 0, other = 0;
+    something(w);
+    assert_int_equal(0, shard_snapshot_begin(&w->snapshot, &o, &ticket, NULL));
+    something(w);
+    assert_int_equal(0, shard_snapshot_begin(&w->snapshot, &o, &again, NULL));
+    assert_true(ticket != 0 && ticket == again);
+    o.maker = 8;
+    assert_int_equal(CO_CONFLICT, shard_snapshot_begin(&w->snapshot, &o, &other, NULL));
+    assert_int_equal(0, other);
+    world_end(w);
+    free(w);
+}
+
 static void a_delta_is_refused_without_its_base(void **unused) {
     (void)unused;
     struct world *w = co_xcalloc(1, sizeof(*w));
@@ -625,6 +645,7 @@ int main(void) {
         cmocka_unit_test(rows_that_were_counted_have_changed),
         cmocka_unit_test(each_checkpoint_has_the_rows_of_its_instant),
         cmocka_unit_test(each_checkpoint_has_the_cold_rows_of_its_instant),
+        cmocka_unit_test(an_equal_order_of_another_trainer_is_a_conflict),
         cmocka_unit_test(a_delta_is_refused_without_its_base),
         cmocka_unit_test(a_list_of_erased_ids_that_is_too_long_is_dropped),
         cmocka_unit_test(a_disk_too_slow_costs_the_checkpoint_alone),
