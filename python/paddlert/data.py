@@ -356,6 +356,11 @@ class Dataset:
         found._numbers = {**self._numbers, "seed": (self._numbers["seed"] + whole_number("seed", seed)) % (1 << 64)}
         return found
 
+    def _decides(self) -> str:
+        """What decides which batches there are, beside what position()'s check is of."""
+        own = {**self._numbers, **self._flags, "repeat": self._repeat, "pipe_command": self._command}
+        return ", ".join(f"{name} {value!r}" for name, value in own.items() if name not in ("threads", "ahead", "seed"))
+
     def _options(self, passes: int) -> tuple[_abi.rt_data_options, list[Any]]:
         """For C, and what of Python they refer to."""
         made, own = self._given if self._kind != _abi.RT_DATA_CRITEO else [], [text("names", name) for name, *_ in self._given]

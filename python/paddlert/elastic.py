@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import hashlib
 import json
 import logging
 import os
@@ -39,6 +40,7 @@ __all__ = ["Elastic", "Order", "Reader", "Step"]
 
 LOST = (PeerLostError, TimeoutError, GoneError)   # after which a group is broken
 PIECE = 32 << 20                                  # bytes that travel together
+DESCRIBED_MAX = 1000                              # bytes of what a worker trains, in a message
 ON_LOSS = {"repeat": 0, "skip": 1}
 Stateful = Any                                    # state_dict() and load_state_dict() or set_state_dict()
 T = TypeVar("T")
@@ -69,6 +71,9 @@ class Order:
         self.shuffle, self.drop_last = (bool(instance(name, value, bool)) for name, value in (("shuffle", shuffle), ("drop_last", drop_last)))
         self.seed = number("seed", seed, ctypes.c_int64, 0)
         self._epoch, self._at = 0, 0
+
+    def __repr__(self) -> str:
+        return f"Order({self.n}, {self.batch}, shuffle={self.shuffle}, seed={self.seed}, epochs={self.epochs}, drop_last={self.drop_last})"
 
     def __len__(self) -> int:
         """Batches of an epoch."""
@@ -130,6 +135,12 @@ class _Data:
         self.position = reader.position()         # behind the last batch that is done
         self._iterator: Iterator[Any] | None = None
         self._batch: Any = None
+
+    def described(self) -> str:
+        """Which batches, and in which order, as far as the reader says it."""
+        if isinstance(self._reader, data_module.Dataset):
+            return f"a Dataset ({self._reader._decides()}, files and fields {self.position['check']:x})"
+        return repr(self._reader) if isinstance(self._reader, Order) else f"a {type(self._reader).__name__}"
 
     def batch(self) -> Any:
         """The next one to be done; None: there is no more."""
@@ -313,6 +324,8 @@ class Elastic:
         self._min = number("min_workers", min_workers, ctypes.c_uint32, 1)
         if self._min > job.worker_num:
             raise ValueError(f"min_workers is {min_workers}, but the job has {job.worker_num}: with fewer it would wait forever")
+        self._described = (f"{self._data.described()}, state {', '.join(sorted(self._state))}, on_loss {on_loss}, "
+                           f"min_workers {self._min}").encode()
         self._admission = Admission(job, *(option_value(name, "_ms", None, value) / 1000
                                        for name, value in (("start_timeout", start_timeout), ("call_timeout", call_timeout))))
         first = self._form()
@@ -457,7 +470,8 @@ class Elastic:
 
     def _sync(self, first: bool) -> bool:
         """Everybody gets what the rank has that is farthest.  False: no rank has anything."""
-        said: Array = np.array([self.steps + self.skipped, self._whole, self._synced, self._clean, self._began], np.int64)
+        mark = int.from_bytes(hashlib.sha256(self._described).digest()[:8], "little") >> 1
+        said: Array = np.array([self.steps + self.skipped, self._whole, self._synced, self._clean, self._began, mark], np.int64)
         all_said = self.group.all_gather(said)
         usable = [r for r in range(self.group.size) if all_said[r][3] and (first or all_said[r][2])]
         if not usable:
@@ -466,6 +480,7 @@ class Elastic:
                               "wait for other workers before the first optimizer's step")
             return False
         source = max(usable, key=lambda r: (*(int(n) for n in all_said[r][:3]), -r))
+        self._agree([row[5] == all_said[source][5] for row in all_said], source, first)
         best = [int(n) for n in all_said[source][:2]]
         lacks = [not row[2] or not row[3] or [int(n) for n in row[:2]] != best for row in all_said]
         lacks[source] = False
@@ -477,6 +492,18 @@ class Elastic:
                 self._end(whole=True, skipped=True)
         self._began = False
         return True
+
+    def _agree(self, same: Sequence[Any], source: int, first: bool) -> None:
+        """Who trains otherwise than the others would change what they train, and nobody would see it: it is refused, and at the beginning all
+        are, as none of them is the right one."""
+        if all(same):
+            return
+        texts = self.group.all_gather(np.frombuffer(self._described[:DESCRIBED_MAX].ljust(DESCRIBED_MAX, b"\0"), np.uint8))
+        own, other = self.group.rank, source if not same[self.group.rank] else next(r for r, equal in enumerate(same) if not equal)
+        has = {r: f"worker {self._admission.homes[r]} has {texts[r].tobytes().rstrip(bytes(1)).decode(errors='replace')}" for r in (own, other)}
+        if first or not same[own]:
+            raise InvalidError(f"workers train in different ways: {has[other]}; {has[own]}; expected the same of all")
+        logger.warning("worker %d is refused, as it trains in another way: %s", self._admission.homes[other], has[other])
 
     def _receive(self, source: int, lacks: bool) -> None:
         """source's state, for those that lack it.  It travels in pieces, and is taken when all of it is there."""

@@ -2,6 +2,7 @@
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -72,6 +73,71 @@ with Elastic({{"sum": s}}, Order(40, 4, shuffle=False), on_loss="{on_loss}", val
     left, dies = (python(program, PADDLE_TRAINER_ID=str(i), PADDLE_TRAINERS_NUM="2", PADDLE_TRAINER_ENDPOINTS=endpoints) for i in range(2))
     out, = finish(left, seconds=SECONDS)
     assert dies.wait(SECONDS) == -signal.SIGKILL and out.split() == says.split(), out
+
+
+DIFFERENT = """
+import os, sys
+from paddlert.data import Dataset
+from paddlert.elastic import Elastic, Order
+class Sum:
+    def state_dict(self):
+        return {}
+    load_state_dict = print
+home, own = int(os.environ["PADDLE_TRAINER_ID"]), os.environ["OWN"]
+data, name, options = Order(12, 4, epochs=1000000), "sum", {}
+if own == "seed":
+    data = Order(12, 4, epochs=1000000, seed=1)
+elif own == "batch":
+    data = Order(12, 2, epochs=1000000)
+elif own == "name":
+    name = "total"
+elif own == "reader":
+    data = Dataset("lines", "slots", batch=4, slots=["a"], rank=0, world=1)
+else:
+    options = dict([own.split("=")])
+try:
+    with Elastic({name: Sum()}, data, **options) as elastic:
+        for step in elastic:
+            with step:
+                pass
+            if home == 1:
+                os._exit(3)
+            if os.path.exists("refused"):
+                break
+        print("done")
+except paddlert.InvalidError as e:
+    print(e)
+open("refused", "w").close()
+"""
+
+
+def different(python):
+    """What starts the worker of a home with something of its own."""
+    endpoints = ",".join(f"127.0.0.1:{free_port()}" for _ in range(2))
+    env = {"PADDLE_TRAINERS_NUM": "2", "PADDLE_TRAINER_ENDPOINTS": endpoints}
+    return lambda i, own: python(DIFFERENT, PADDLE_TRAINER_ID=str(i), OWN=own, **env)
+
+
+@pytest.mark.parametrize("own,says", [("seed", "Order(12, 4, shuffle=True, seed=1, epochs=1000000, drop_last=False), state sum, on_loss repeat"),
+                                      ("batch", "Order(12, 2, shuffle=True, seed=0, "), ("on_loss=skip", "state sum, on_loss skip, "),
+                                      ("name", "state total, on_loss repeat, min_workers 1"),
+                                      ("reader", "a Dataset (batch 4, fill 0, vocabulary 0, shuffle 0, raw False, drop_last False, ")])
+def test_workers_that_train_in_different_ways_are_refused(python, tmp_path, own, says):
+    """At the beginning all of them are: who has other batches than the others would change what they train, and nobody would see it."""
+    (tmp_path / "lines").write_text("click:1 a:1\n" * 8)
+    start = different(python)
+    out = finish(start(0, "on_loss=repeat"), start(1, own), seconds=SECONDS)
+    for line in out:
+        one, = re.findall("worker 1 has [^;]*;", line)
+        assert line.startswith("workers train in different ways: worker ") and says in one, out
+
+
+def test_one_that_comes_later_and_trains_otherwise_is_refused_alone(python):
+    start = different(python)
+    left, first = start(0, "on_loss=repeat"), start(1, "on_loss=repeat")
+    assert first.wait(SECONDS) == 3
+    out = finish(left, start(1, "seed"), seconds=SECONDS)
+    assert out[0] == "done\n" and out[1].startswith("workers train in different ways: worker 0 has Order(12, 4, shuffle=True, seed=0, "), out
 
 
 def test_lines_of_files_are_dealt_out(python, tmp_path):
