@@ -177,7 +177,7 @@ def in_python(message: str, of_group: bool = False) -> str:
 def check(err: _abi.co_err, rc: int, name: str = "") -> int:
     """Raises what the runtime said, as an exception of its kind.  name: of the function."""
     if rc < 0:
-        message = in_python(err.msg.decode(errors="replace") or C.co_code_name(rc).decode(), name.startswith(("rt_coll", "rt_work")))
+        message = in_python(err.msg.decode(errors="replace") or C.co_code_name(rc).decode(), name.startswith(("rt_coll", "rt_group", "rt_work")))
         e = (RolledBackError if rc == _abi.CO_GONE and "checkpoint" in message else KINDS.get(rc, Error))(message)
         e.code = rc
         raise e

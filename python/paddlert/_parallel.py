@@ -2,6 +2,7 @@
 reducer's of runtime/rt.h; how a framework's tensors are read and written its module says."""
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import operator
@@ -164,6 +165,8 @@ def agree(group: Group, rows: Sequence[tuple[str, str]]) -> None:
     line[:len(said)] = np.frombuffer(said, np.uint8)
     for found in group.all_gather(line):
         if found.any():
+            with contextlib.suppress(Error):     # who raises gives the group up: not while another rank has yet to learn why
+                group.barrier()
             raise InvalidError(found.tobytes().rstrip(b"\0").decode(errors="replace"))
 
 

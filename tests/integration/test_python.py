@@ -377,6 +377,36 @@ with paddlert.Group(endpoints={endpoints}, rank={i}) as g:
     assert out == [f"2.0 3.0 [1. 2.] [7] 1.5\n1 [ {i}. 1{i}.]\n" for i in range(2)], out
 
 
+def test_calls_that_differ_are_named_in_pythons_words(python):
+    """On both ranks, in a call of a group, too, as a barrier is."""
+    endpoints = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+    out = finish(*(python(f"""
+with paddlert.Group(endpoints={endpoints}, rank={i}) as g:
+    try:
+        g.all_reduce(np.ones(3, np.int64)) if {i} else g.barrier()
+    except paddlert.InvalidError as e:
+        print(e)
+""") for i in range(2)))
+    assert out == ["barrier: ranks make different calls: rank 1: all_reduce of 3 int64, sum; this rank: barrier\n",
+                   "all_reduce: ranks make different calls: rank 0: barrier; this rank: all_reduce of 3 int64, sum\n"], out
+
+
+def test_models_that_differ_are_an_invalid_argument_on_all_ranks(python):
+    """Whichever is the first to learn it, and gives the group up: to the others it is no rank that was lost."""
+    endpoints = [f"127.0.0.1:{free_port()}" for _ in range(3)]
+    out = finish(*(python(f"""
+from paddlert._parallel import agree
+for n in range(20):
+    try:
+        with paddlert.Group(endpoints={endpoints}, rank={i}, generation=n + 1) as g:
+            agree(g, [("w", "float32 [{i // 2}]")])
+    except paddlert.InvalidError as e:
+        print(e)
+""") for i in range(3)))
+    says = 'the models of the ranks differ: on rank 2 "w" is float32 [1], on rank 0 "w" is float32 [0]; expected the same model and options on all ranks'
+    assert [o.splitlines() for o in out] == [[says] * 20] * 3, out
+
+
 @pytest.mark.parametrize("job", ["", "servers=['127.0.0.1:1'], workers=2"])
 def test_a_group_has_all_trainers_or_none(python, job):
     """Two trainers without any addresses made two groups of one."""
