@@ -109,7 +109,8 @@ struct kube_op *kube_op_new(struct kube_client *c, const struct kube_req *req, i
             req->verb == KUBE_PATCH ? "application/merge-patch+json" : "application/json",
         .proto = req->path || c->opts.json_only ? NULL : req->type->proto,
         .created = now,
-        .deadline = ms ? now + ms : 0,
+        /* From the call on: this turn of the loop may have begun seconds ago. */
+        .deadline = ms ? co_now_ms() + ms : 0,
         .silence_ms = req->silence_ms,
         .metadata_only = req->metadata_only,
         .answer = req->answer,
