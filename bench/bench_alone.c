@@ -118,6 +118,10 @@ int main(int argc, char **argv) {
     }
     struct ctr_options o = {.net = &wd_net,
         .test = "",
+        .format = "",
+        .csv_label = "",
+        .csv_numbers = "",
+        .csv_categories = "",
         .optimizer = "",
         .embedding_optimizer = "",
         .wire = "",
