@@ -219,14 +219,19 @@ struct ps_range ps_dense_share(const struct ps_table *t, const struct ps_shard_p
     return cut(part, p->shards, (p->shard + p->shards - shard) % p->shards);
 }
 
+/* Of a shard with n floats. */
+static uint64_t chunk_floats(uint64_t n) {
+    return n > PS_DENSE_MANY ? PS_DENSE_CHUNK_LARGE : PS_DENSE_CHUNK;
+}
+
 uint32_t ps_dense_chunks(uint64_t n) {
-    return (uint32_t)((n + PS_DENSE_CHUNK - 1) / PS_DENSE_CHUNK);
+    return (uint32_t)((n + chunk_floats(n) - 1) / chunk_floats(n));
 }
 
 struct ps_range ps_dense_chunk(struct ps_range shard, uint32_t chunk) {
-    uint64_t at = (uint64_t)chunk * PS_DENSE_CHUNK;
+    uint64_t most = chunk_floats(shard.n), at = chunk * most;
     uint64_t left = at < shard.n ? shard.n - at : 0;
-    return (struct ps_range){shard.begin + at, left < PS_DENSE_CHUNK ? left : PS_DENSE_CHUNK};
+    return (struct ps_range){shard.begin + at, left < most ? left : most};
 }
 
 uint32_t ps_sparse_server(uint64_t id, uint32_t servers) {

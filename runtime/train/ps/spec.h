@@ -20,7 +20,12 @@ enum {
     PS_TABLE_NAME_MAX = 64,
     PS_TABLES_MAX = 256,
     PS_DIM_MAX = 65536,
-    PS_DENSE_CHUNK = 1 << 20, /* floats */
+    /* Floats.  128 KiB stay in a core's cache from the socket to the update and back, and one end
+     * works on a chunk while the other one has the next. */
+    PS_DENSE_CHUNK = 1 << 15,
+    /* Those of a shard that has more than PS_DENSE_MANY floats, so that there are not too many. */
+    PS_DENSE_CHUNK_LARGE = 1 << 20,
+    PS_DENSE_MANY = 1 << 24,
 };
 #define PS_DENSE_SIZE_MAX (1ULL << 34)
 

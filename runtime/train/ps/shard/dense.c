@@ -81,7 +81,9 @@ static int block_of(struct shard_table *st, const struct rpc_frame *f,
         want = f->head.count;
     }
     if (f->head.count != want) {
-        return co_err_set(err, CO_INVALID, "%s: %u values for a chunk of %zu of table \"%s\"",
+        return co_err_set(err, CO_INVALID,
+            "%s: %u values for a chunk of %zu of table \"%s\"; trainers and servers need the same "
+            "version of libpaddlert",
             rpc_frame_kind_name(f->head.kind), f->head.count, want, st->table->name);
     }
     if (rpc_frame_narrows(f->head.kind) && f->head.bytes > 0 &&

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "common/bytes.h"
+#include "runtime/train/ps/shard/dedup.h"
 #include "runtime/train/ps/shard/tables.h"
 #include "runtime/train/ps/spec.h"
 
@@ -97,8 +98,8 @@ static int by_begin(const void *a, const void *b) {
 
 static void dense_shares_cover_everything_once(void **state) {
     (void)state;
-    enum { SHARDS = 3, MOST = 100 };
-    static const uint64_t sizes[] = {1, 15, 16, 17, 1000, 430815, 3000000};
+    enum { SHARDS = 3, MOST = 7000 };
+    static const uint64_t sizes[] = {1, 15, 16, 17, 1000, 430815, 3000000, 200000000};
     for (size_t k = 0; k < CO_ARRAY_LEN(sizes); k++) {
         for (uint32_t row = 0; row < 6 * 20; row++) {
             uint32_t servers = 1 + row / 20;
@@ -121,6 +122,16 @@ static void dense_shares_cover_everything_once(void **state) {
             assert_int_equal(sizes[k], at);
         }
     }
+}
+
+/* A large table must not come to so many frames a step that a shard forgets which it has. */
+static void a_chunk_stays_in_a_cache_unless_they_are_many(void **state) {
+    (void)state;
+    assert_int_equal(1, ps_dense_chunks(PS_DENSE_CHUNK));
+    assert_int_equal(2, ps_dense_chunks(PS_DENSE_CHUNK + 1));
+    assert_int_equal(PS_DENSE_MANY / PS_DENSE_CHUNK, ps_dense_chunks(PS_DENSE_MANY));
+    assert_int_equal(17, ps_dense_chunks(PS_DENSE_MANY + 1));
+    assert_true(PS_DENSE_MANY / PS_DENSE_CHUNK <= SHARD_DEDUP_PLACES);
 }
 
 /* Each of them is smaller than what a shard has of a table. */
@@ -429,6 +440,7 @@ int main(void) {
         cmocka_unit_test(specs_are_checked),
         cmocka_unit_test(the_field_that_differs_is_named),
         cmocka_unit_test(dense_shares_cover_everything_once),
+        cmocka_unit_test(a_chunk_stays_in_a_cache_unless_they_are_many),
         cmocka_unit_test(small_dense_tables_spread_over_servers_and_shards),
         cmocka_unit_test(sequential_ids_spread_over_servers_and_shards),
         cmocka_unit_test(initial_rows_depend_on_seed_and_id_only),
