@@ -91,15 +91,18 @@ static void auc_report(struct trainer *t, uint64_t step) {
     rt_report(t->job, step, "auc", auc);
 }
 
+/* The first gradient becomes the sum, and the next backward writes where the last sum was. */
 static void sum_add(struct trainer *t) {
     size_t n = ctr_model_layout(t->model)->total;
-    float *restrict sum = t->sum;
-    const float *restrict grads = t->grads;
 
     if (t->merged++ == 0) {
-        memcpy(t->sum, t->grads, n * sizeof(*t->sum));
+        float *first = t->grads;
+        t->grads = t->sum;
+        t->sum = first;
         return;
     }
+    float *restrict sum = t->sum;
+    const float *restrict grads = t->grads;
     for (size_t i = 0; i < n; i++) {
         sum[i] += grads[i];
     }
