@@ -10,9 +10,11 @@
  *     bench-coll RANKS MS SIZE...                     Gloo
  *
  * Rank 0 prints a line for each size: bytes, microseconds (median, lowest tenth, largest), number
- * of samples, and microseconds of its own processor time a call, with what refills the buffer: of
- * two ways in one run these compare on a machine with other work, too.  Up to 64 KiB a sample is
- * the mean of many calls in sequence; above that it is one call, which all ranks begin together. */
+ * of samples, microseconds of its own processor time a call, with what refills the buffer: of two
+ * ways in one run these compare on a machine with other work, too; and the mean of the samples,
+ * which has in it the calls that waited for a processor.  Up to 64 KiB a sample is
+ * the mean of many calls in sequence, of 50 ms at most; above that it is one call, which all ranks
+ * begin together. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +40,7 @@
 #include "runtime/rt.h"
 #endif
 
-enum { SAMPLES_MAX = 4096, AGREE_EVERY = 4, BATCH_BYTES = 64 << 10 };
+enum { SAMPLES_MAX = 4096, AGREE_EVERY = 4, BATCH_BYTES = 64 << 10, SAMPLE_US = 50 * 1000 };
 
 /* The implementation that is timed. */
 struct peer {
@@ -89,6 +91,11 @@ static void measure(struct peer *p, size_t bytes, double ms) {
     size_t n = bytes / sizeof(float);
     float *values = p->memory(p, bytes);
     size_t batch = bytes <= 64 ? 2000 : bytes <= 4096 ? 500 : bytes <= BATCH_BYTES ? 50 : 1;
+    double once = sample(p, values, n, 1);
+    int64_t fits =
+        once * (double)batch > SAMPLE_US ? (int64_t)(SAMPLE_US / once) + 1 : (int64_t)batch;
+    p->agree(p, &fits);
+    batch = (size_t)fits;
     for (int i = 0; i < 3; i++) {
         (void)sample(p, values, n, batch);
     }
@@ -103,9 +110,14 @@ static void measure(struct peer *p, size_t bytes, double ms) {
     }
     cpu = clock_us(CLOCK_PROCESS_CPUTIME_ID) - cpu;
     if (p->rank == 0) {
+        double sum = 0;
+        for (int64_t i = 0; i < samples; i++) {
+            sum += took[i];
+        }
         qsort(took, (size_t)samples, sizeof(took[0]), ascending);
-        printf("%zu %.3f %.3f %.3f %d %.3f\n", bytes, took[samples / 2], took[samples / 10],
-            took[samples - 1], (int)samples, cpu / ((double)samples * (double)batch));
+        printf("%zu %.3f %.3f %.3f %d %.3f %.3f\n", bytes, took[samples / 2], took[samples / 10],
+            took[samples - 1], (int)samples, cpu / ((double)samples * (double)batch),
+            sum / (double)samples);
         (void)fflush(stdout);
     }
 }
