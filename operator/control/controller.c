@@ -15,6 +15,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "operator/control/ahead.h"
 #include "operator/control/execution.h"
 #include "operator/control/feeds.h"
 #include "operator/control/gate_state.h"
@@ -58,6 +59,8 @@ struct ctl_controller {
     struct ctl_recorder recorder;
     struct ctl_executions executions;
     struct ctl_readers readers;
+    struct ctl_feeds_opts feeds_opts;
+    struct ctl_ahead ahead;
     struct co_timer *trim; /* due: free what a burst has left behind */
     int64_t trim_by;       /* monotonic ms: no later than that */
     bool leading, stopping;
@@ -118,8 +121,14 @@ static void ask_each(void *arg, struct ctl_entry *e) {
     ctl_queue_add(&work_of(c, e)->place);
 }
 
+static void step_ahead(void *arg) {
+    struct ctl_controller *c = arg;
+    ctl_ahead_step(&c->ahead, c->leading && !c->stopping);
+}
+
 static void feeds_synced(void *arg) {
     struct ctl_controller *c = arg;
+    ctl_ahead_end(&c->ahead);
     ctl_store_each(&c->store, ask_each, c);
 }
 
@@ -201,6 +210,11 @@ static int compute_plan(struct ctl_controller *c, struct ctl_entry *e, const str
     return 0;
 }
 
+/* Its port must be no other job's, so all ConfigMaps must be known. */
+static bool waits_for_ports(const struct ctl_controller *c, const struct api_job *job) {
+    return job && job->intranet == API_HOST && !ctl_feeds_synced(c->feeds);
+}
+
 /* True: an execution has begun, or the job has been requested from the API server. */
 static bool reconcile_entry(struct ctl_controller *c, struct ctl_entry *e) {
     struct work *w = e->work;
@@ -217,6 +231,10 @@ static bool reconcile_entry(struct ctl_controller *c, struct ctl_entry *e) {
         return true;
     default: /* it is here, or cannot be read */
         break;
+    }
+    if (waits_for_ports(c, job)) {
+        ctl_reader_end(&w->reader);
+        return false;
     }
     if (compute_plan(c, e, job, start, &plan, &err)) {
         ctl_queue_add_at(&w->place, co_now_ms() + RETRY_MS);
@@ -245,7 +263,8 @@ static void notify_change(struct ctl_controller *c, const struct ctl_entry *e) {
 
 /* Whether this process may reconcile the entry's job now. */
 static bool may_reconcile(const struct ctl_controller *c, const struct ctl_entry *e) {
-    return c->leading && !c->stopping && ctl_feeds_synced(c->feeds) && ctl_entry_has_job(e);
+    bool knows = ctl_feeds_synced(c->feeds) || ctl_ahead_has(&c->ahead, e);
+    return c->leading && !c->stopping && knows && ctl_entry_has_job(e);
 }
 
 static void execution_over(void *arg, struct ctl_entry *e, int64_t wake_ms) {
@@ -323,7 +342,7 @@ static int reconcile_with(struct ctl_controller *c, struct ctl_entry *e,
         ctl_gate_state_compute(&w->gate_state, e, job, &c->opts.settings);
         notify_change(c, e);
     }
-    int r = compute_plan(c, e, job, start, &plan, err);
+    int r = waits_for_ports(c, job) ? CO_UNAVAILABLE : compute_plan(c, e, job, start, &plan, err);
     if (!r) {
         ctl_execution_begin(w->execution, co_steal_ptr(job), &plan);
     }
@@ -365,16 +384,20 @@ struct ctl_controller *ctl_controller_new(
                                        .load = &c->load,
                                        .serve = serve_entry,
                                        .arg = c});
-    c->feeds = ctl_feeds_new(client, &(struct ctl_feeds_opts){.ns = opts->ns,
-                                         .selector = opts->selector,
-                                         .shard = opts->shard,
-                                         .gang = opts->settings.gang,
-                                         .idle_ms = opts->watch_idle_ms,
-                                         .store = &c->store,
-                                         .metrics = opts->metrics,
-                                         .synced = feeds_synced,
-                                         .no_groups = feeds_no_groups,
-                                         .arg = c});
+    c->feeds_opts = (struct ctl_feeds_opts){.ns = opts->ns,
+        .selector = opts->selector,
+        .shard = opts->shard,
+        .gang = opts->settings.gang,
+        .idle_ms = opts->watch_idle_ms,
+        .store = &c->store,
+        .metrics = opts->metrics,
+        .listed = step_ahead,
+        .synced = feeds_synced,
+        .no_groups = feeds_no_groups,
+        .arg = c};
+    c->feeds = ctl_feeds_new(client, &c->feeds_opts);
+    c->ahead = (struct ctl_ahead){
+        .client = client, .feeds = c->feeds, .opts = &c->feeds_opts, .known = ask_each, .arg = c};
     c->executions = (struct ctl_executions){.api = {.client = client,
                                                 .store = &c->store,
                                                 .feeds = c->feeds,
@@ -400,6 +423,7 @@ void ctl_controller_free(struct ctl_controller *c) {
     }
     ctl_store_done(&c->store);
     ctl_recorder_done(&c->recorder);
+    ctl_ahead_end(&c->ahead);
     ctl_feeds_free(c->feeds);
     ctl_readers_done(&c->readers);
     co_timer_free(c->trim);
@@ -428,6 +452,11 @@ void ctl_controller_lead(struct ctl_controller *c, bool leading) {
     c->leading = leading;
     c->executions.led_from = leading ? kube_clock_seconds() : 0;
     ctl_store_each(&c->store, leading ? ask_each : abort_each, c);
+    if (leading) {
+        step_ahead(c);
+    } else {
+        ctl_ahead_end(&c->ahead);
+    }
 }
 
 void ctl_controller_stop(struct ctl_controller *c, void (*done)(void *arg), void *arg) {

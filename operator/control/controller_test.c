@@ -258,6 +258,36 @@ static void losing_the_lease_cancels_the_read_of_templates(void **state) {
     assert_int_equal(ctl_queue_busy(c->queue), 0);
 }
 
+/* Its children are known, those of all others are not. */
+static void a_new_job_is_reconciled_before_everything_is_listed(void **state) {
+    const struct world *w = *state;
+    struct ctl_controller *c = w->controller;
+    struct ctl_entry *e = put_job(c, "u", "1");
+    ctl_controller_lead(c, true);
+    assert_false(may_reconcile(c, e));
+    c->ahead.state = CTL_AHEAD_KNOWS;
+    assert_false(may_reconcile(c, e));
+    e->ahead = true;
+    assert_true(may_reconcile(c, e));
+    ctl_controller_lead(c, false);
+    ctl_controller_lead(c, true);
+    assert_false(may_reconcile(c, e)); /* another holder may have created pods meanwhile */
+}
+
+static void a_job_in_host_mode_waits_until_all_ports_are_known(void **state) {
+    const struct world *w = *state;
+    struct ctl_controller *c = w->controller;
+    CO_AUTOJSON json_t *job = tk_json(
+        "{'metadata':{'name':'x','namespace':'ns','uid':'u','resourceVersion':'1'},"
+        "'spec':{'intranet':'Host','worker':{'replicas':2,'template':{'spec':{'containers':["
+        "{'name':'main','image':'i'}]}}}}}");
+    tk_put(&c->store, CTL_STORE_JOBS, job, 0);
+    struct ctl_entry *e = ctl_store_entry(&c->store, "ns", "x");
+    assert_false(reconcile_entry(c, e));
+    assert_false(e->port.known);
+    assert_int_equal(ctl_queue_busy(c->queue), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_job_that_is_not_cached_is_fetched, setup, teardown),
@@ -271,6 +301,10 @@ int main(void) {
             losing_the_lease_cancels_the_read_of_templates, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_new_leader_counts_pods_that_the_old_one_did_not, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_new_job_is_reconciled_before_everything_is_listed, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_job_in_host_mode_waits_until_all_ports_are_known, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

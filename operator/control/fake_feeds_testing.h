@@ -1,5 +1,6 @@
-/* For tests: a client and feeds against a scripted server that never answers their lists.  So the
- * steps of the script answer the requests of the test alone. */
+/* For tests: a client and feeds against a scripted server that never answers their list of jobs,
+ * which comes before all others.  So the steps of the script answer the requests of the test alone.
+ */
 #pragma once
 
 #include "operator/api/api_testing.h"
@@ -7,13 +8,13 @@
 #include "operator/kube/fake_server_testing.h"
 #include "operator/plan/gang.h"
 
-enum { FAKE_WATCHES = 5 /* of the feeds */, FAKE_STEPS_MAX = 300 };
+enum { FAKE_WATCHES = 1 /* that of jobs */, FAKE_STEPS_MAX = 300 };
 
 static inline void fake_feeds_ignore(void *arg) {
     (void)arg;
 }
 
-/* The server plays `steps` after the feeds have sent their list requests; *late (the test's
+/* The server plays `steps` after the feeds have sent their list request; *late (the test's
  * deadline) ends the wait for that.  The caller frees client and feeds. */
 static inline void fake_feeds(struct fake_server *server, const struct fake_step *steps, size_t n,
     const struct kube_client_opts *opts, struct ctl_store *store, struct ctl_metrics *metrics,

@@ -132,17 +132,34 @@ static int feed_object(
     return 0;
 }
 
-static void check_synced(struct ctl_feeds *all, const struct feed *ended) {
+bool ctl_feeds_listed(const struct ctl_feeds *all, enum ctl_store_kind kind) {
+    const struct feed *f = &all->feed[kind];
+    return !f->watch || f->absent || kube_watch_synced(f->watch);
+}
+
+static void check_synced(struct ctl_feeds *all) {
     bool done = true;
     for (size_t i = 0; i < CTL_STORE_KINDS; i++) {
-        const struct feed *f = &all->feed[i];
-        done = done && (!f->watch || f == ended || f->absent || kube_watch_synced(f->watch));
+        done = done && ctl_feeds_listed(all, (enum ctl_store_kind)i);
+    }
+    if (!all->synced && all->opts.listed) {
+        all->opts.listed(all->opts.arg);
     }
     if (done && !all->synced) {
         const struct ctl_store *s = all->opts.store;
         all->synced = true;
         co_log_info("in sync", CO_I("jobs", s->n_jobs), CO_I("pods", s->n_pods));
         all->opts.synced(all->opts.arg);
+    }
+}
+
+/* The jobs are listed before all else: the children of new ones can then be listed ahead of the
+ * others (ahead.h), and the API server has its processors for that list. */
+static void begin_watches(const struct ctl_feeds *all) {
+    for (size_t i = 0; i < CTL_STORE_KINDS; i++) {
+        if (all->feed[i].watch) {
+            kube_watch_begin(all->feed[i].watch);
+        }
     }
 }
 
@@ -155,7 +172,10 @@ static void feed_end(void *arg) {
             CO_S("resource", ctl_feeds_type(f->all, f->kind)->plural));
         feed_went_back(f);
     }
-    check_synced(f->all, f);
+    if (f->kind == CTL_STORE_JOBS) {
+        begin_watches(f->all);
+    }
+    check_synced(f->all);
 }
 
 /* Jobs must not wait until somebody installs a gang scheduler.  A kind that comes with Kubernetes
@@ -170,7 +190,7 @@ static void no_such_groups(struct feed *f) {
         kube_watch_free(co_steal_ptr(f->watch));
         all->opts.no_groups(all->opts.arg);
     }
-    check_synced(all, NULL);
+    check_synced(all);
 }
 
 static void feed_error(void *arg, const struct co_err *err, int64_t retry_ms) {
@@ -212,6 +232,7 @@ struct ctl_feeds *ctl_feeds_new(struct kube_client *client, const struct ctl_fee
             client, &(struct kube_watch_opts){.type = ctl_feeds_type(all, f->kind),
                         .ns = opts->ns,
                         .label_selector = i == CTL_STORE_JOBS ? opts->selector : rows[i].selector,
+                        .held = i != CTL_STORE_JOBS,
                         .idle_max_ms = opts->idle_ms,
                         .ops = &ops,
                         .arg = f});

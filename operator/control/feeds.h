@@ -20,6 +20,8 @@ struct ctl_feeds_opts {
     int64_t idle_ms;              /* 0: the watch's own default */
     struct ctl_store *store;
     struct ctl_metrics *metrics;
+    /* A kind has been listed, or is known to be absent; runs before synced.  May be NULL. */
+    void (*listed)(void *arg);
     void (*synced)(void *arg); /* all kinds have been listed; runs once */
     /* The API server does not know the gang's PodGroups, which are optional; they are not watched
      * any more.  Runs before synced, if at all. */
@@ -34,6 +36,8 @@ struct ctl_feeds *ctl_feeds_new(struct kube_client *client, const struct ctl_fee
 void ctl_feeds_free(struct ctl_feeds *f);
 
 bool ctl_feeds_synced(const struct ctl_feeds *f);
+/* This kind has been listed, or there is nothing to list. */
+bool ctl_feeds_listed(const struct ctl_feeds *f, enum ctl_store_kind kind);
 /* The API type of a kind; that of PodGroups is set with a gang only.  Valid as long as the feeds
  * are. */
 const struct kube_type *ctl_feeds_type(const struct ctl_feeds *f, enum ctl_store_kind kind);

@@ -75,7 +75,7 @@ struct ctl_port {
 };
 
 /* Everything known under one namespace/name.  Exists as long as the job, a child of it, or work
- * for it (ctl_store_hold) does.  Only the store writes to it, except for the last four fields. */
+ * for it (ctl_store_hold) does.  Only the store writes to it, except for the last five fields. */
 struct ctl_entry {
     struct co_link link;            /* in ctl_store.entries, by its names; must be first */
     struct ctl_text_node text_node; /* its place in the cache of texts */
@@ -102,6 +102,7 @@ struct ctl_entry {
     uint32_t pods[CTL_POD_STATES]; /* a pod without an address counts in three of them */
     /* Other files' data, which the store only keeps. */
     struct ctl_port port;
+    bool ahead; /* see ahead.h */
     struct ctl_stages stages;
     int64_t reported; /* see ctl_executions.led_from; events of this term were emitted */
     void *work;       /* the controller's */

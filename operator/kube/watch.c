@@ -66,6 +66,7 @@ struct kube_watch {
     unsigned behind;     /* stale lists in a row */
     int64_t opened;      /* loop time of the stream's start */
     int64_t received_at; /* loop time of its last byte */
+    bool begun;          /* false: it is held */
     bool synced;         /* the first list has ended */
     bool reported;       /* the stream has had an event */
     int busy;            /* callbacks of the consumer on the stack */
@@ -591,8 +592,17 @@ struct kube_watch *kube_watch_new(struct kube_client *c, const struct kube_watch
     w->opts.timeout_min_s = or_default(opts->timeout_min_s, TIMEOUT_MIN_S);
     kube_frame_init(&w->frame, KUBE_EVENT_MAX);
     w->timer = co_timer_new(w->loop, on_timer, w);
-    pause_for(w, 0);
+    if (!opts->held) {
+        kube_watch_begin(w);
+    }
     return w;
+}
+
+void kube_watch_begin(struct kube_watch *w) {
+    if (!w->begun) {
+        w->begun = true;
+        pause_for(w, 0);
+    }
 }
 
 void kube_watch_expect(struct kube_watch *w, uint64_t version) {
@@ -600,6 +610,7 @@ void kube_watch_expect(struct kube_watch *w, uint64_t version) {
 }
 
 void kube_watch_relist(struct kube_watch *w) {
+    w->begun = true;
     stop_stream(w);
     forget_version(w);
     pause_for(w, backoff_ms(w));

@@ -42,6 +42,7 @@ struct kube_watch_opts {
     int page;                         /* objects a page; 0: 1000 */
     const struct kube_watch_ops *ops; /* borrowed, static */
     void *arg;
+    bool held; /* does not begin before kube_watch_begin */
     /* For tests; 0 is the default given. */
     int64_t backoff_min_ms; /* 200 */
     int64_t backoff_max_ms; /* 8 s */
@@ -52,9 +53,10 @@ struct kube_watch_opts {
 
 struct kube_watch;
 
-/* Begins on the next turn of the loop. */
+/* Begins on the next turn of the loop, unless it is held. */
 struct kube_watch *kube_watch_new(struct kube_client *c, const struct kube_watch_opts *opts);
-void kube_watch_free(struct kube_watch *w); /* NULL allowed; safe inside a callback */
+void kube_watch_begin(struct kube_watch *w); /* nothing if it has begun */
+void kube_watch_free(struct kube_watch *w);  /* NULL allowed; safe inside a callback */
 CO_DEFINE_CLEANUP(struct kube_watch *, kube_watch_free)
 
 /* A write was answered with this version.  A list that starts from now on and is older is stale. */

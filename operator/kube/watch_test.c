@@ -326,6 +326,34 @@ static void silence_is_noticed_and_the_connection_not_used_again(void **state) {
     assert_int_equal(w->server.n_connections, 3);
 }
 
+static void set_true(void *arg) {
+    *(bool *)arg = true;
+}
+
+static void a_held_watch_sends_nothing_before_it_begins(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {EMPTY, HELD("10")};
+    bool drained = false;
+    fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
+    const struct kube_watch_opts opts = {.type = &pods[w->proto],
+        .label_selector = "a=b",
+        .ops = &ops,
+        .arg = w,
+        .page = 2,
+        .held = true};
+    w->watch = kube_watch_new(w->client, &opts);
+    kube_client_drain(w->client, set_true, &drained);
+    while (!drained && !w->late) {
+        co_loop_turn(w->loop);
+    }
+    assert_int_equal(w->server.served, 0);
+    assert_int_equal(w->server.n_connections, 0);
+    kube_watch_begin(w->watch);
+    run(w, "B E");
+    kube_watch_begin(w->watch);
+    assert_false(w->server.wrong);
+}
+
 /* What is restored is the server's data, not a kind's. */
 static void a_data_reset_found_by_another_watch_relists(void **state) {
     struct world *w = *state;
@@ -399,6 +427,8 @@ int main(void) {
             a_data_reset_found_by_another_watch_relists, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_list_shows_what_was_answered_before_it_began, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_held_watch_sends_nothing_before_it_begins, setup, teardown),
         cmocka_unit_test(a_watch_may_be_freed_in_each_callback),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
