@@ -322,6 +322,7 @@ ROWS = [
     ("fair:1500", "run", "... beside them", "standing_running_s", None, "s"),
     ("many:10000", "run", "10,000 jobs, 30,000 pods: all Running", "status_s", None, "s"),
     ("many:10000", "run", "... operator peak RSS", "peak_mib", None, "MiB"),
+    ("many:10000", "restart", "restart with them: first pod of a new job", "first_pod_s", 1, "s"),
 ]
 
 
