@@ -40,7 +40,7 @@ class _Signals:
     none.  Handlers that were there before come back, for a signal that came when the server had ended by itself, too."""
 
     def __init__(self, job: ctypes.c_void_p | None) -> None:
-        self.job, self.seen = job, 0
+        self.job, self.seen, self.serves = job, 0, True
         self.before: dict[int, Any] = {}
 
     def __enter__(self) -> _Signals:
@@ -51,8 +51,11 @@ class _Signals:
     def _end(self, number: int, _: object) -> None:
         self.seen = number
         C.rt_server_end(self.job)
+        if self.serves:
+            raise CanceledError(f"the server was ended by signal {number}")          # also a wait for its port, in C
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.serves = False
         for s, handler in self.before.items():
             signal.signal(s, signal.SIG_DFL if handler is None else handler)
         if self.seen and kind is None:
@@ -186,10 +189,5 @@ class Job(Owner):
         if not here:
             call("rt_server_run", self._job, ctypes.byref(made))
             return
-        with _Signals(self._job) as signals:
-            try:
-                call_long(self, "rt_server_run", self._job, ctypes.byref(made))
-            except CanceledError as e:
-                if not signals.seen:
-                    raise
-                raise CanceledError(f"the server was ended by signal {signals.seen}") from e
+        with _Signals(self._job):
+            call_long(self, "rt_server_run", self._job, ctypes.byref(made))
