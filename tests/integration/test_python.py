@@ -1407,7 +1407,7 @@ if fleet.is_worker():
     print("trained", fleet.worker_index(), model.b.values)
 """)
     job = {"PADDLE_PSERVERS_IP_PORT_LIST": ",".join(f"127.0.0.1:{p}" for p in ports), "PADDLE_TRAINERS_NUM": "2"}
-    start = lambda **more: python("", "-u", "train.py", "--is_cloud=1", **job, **more)  # noqa: E731
+    start = lambda **more: python("", "-u", "train.py", "--is_cloud=1", **job, **more)
     out = finish(*(start(TRAINING_ROLE="TRAINER", PADDLE_TRAINER_ID=str(i)) for i in range(2)),
                  *(start(TRAINING_ROLE="PSERVER", POD_IP="127.0.0.1", PADDLE_PORT=str(p)) for p in ports))
     assert out[:2] == ["trained 0 [3.]\n", "trained 1 [3.]\n"], out

@@ -163,8 +163,8 @@ def test_paddles_document_installs_and_uninstalls(own, operator):
     plane, kubelet = own
     k, deploy = plane.kubectl, ROOT / "deploy"
     files = [deploy / f"v1/{name}.yaml" for name in ("crd", "operator")]
-    job = lambda *words, **more: k("-n", "paddle-system", *words, **more)  # noqa: E731
-    uninstall = lambda *more: k("delete", "-f", files[0], "-f", files[1], *more)  # noqa: E731
+    job = lambda *words, **more: k("-n", "paddle-system", *words, **more)
+    uninstall = lambda *more: k("delete", "-f", files[0], "-f", files[1], *more)
     uninstall("--ignore-not-found")
     for _ in range(2):
         k("create", "-f", files[0])
