@@ -87,15 +87,14 @@ static bool is_alike(
 int shard_restore_verify(const struct ckpt_chain *chain, uint32_t server, uint32_t servers,
     uint32_t shards, struct co_err *err) {
     const bool alike = is_alike(newest_of(chain), server, servers, shards);
-    int rc = 0;
     for (uint32_t i = 0; i < chain->n; i++) {
-        for (uint32_t k = 0; k < chain->points[i].n_parts && rc == 0; k++) {
+        for (uint32_t k = 0; k < chain->points[i].n_parts; k++) {
             CO_CLEANUP(ckpt_part_reader_closep) struct ckpt_part_reader *r = NULL;
-            rc = alike && k != server ? ckpt_chain_part(chain, i, k, &r, err)
-                                      : ckpt_chain_verify_part(chain, i, k, err);
+            CO_TRY(alike && k != server ? ckpt_chain_part(chain, i, k, &r, err)
+                                        : ckpt_chain_verify_part(chain, i, k, err));
         }
     }
-    return rc;
+    return 0;
 }
 
 static int open_sources(
@@ -338,30 +337,33 @@ static int load_dense(struct checkpoint_load *l, struct ckpt_walk *w, struct co_
     return 0;
 }
 
-/* One pass over the rows, newest checkpoint first: the first version of a row that is met is its
- * last one, unless the id was erased later.  The rates of each point come before its rows: a row
- * that counts its age in steps counts it from the steps of the checkpoint that has it. */
-static int load_pass(struct checkpoint_load *l, struct ckpt_walk *w, struct co_err *err) {
+/* Newest checkpoint first: the first version of a row that is met is its last one, unless the id
+ * was erased later.  The rates of each point come before its rows: a row that counts its age in
+ * steps counts it from the steps of the checkpoint that has it. */
+static int load_points(struct checkpoint_load *l, struct ckpt_walk *w, struct co_err *err) {
     struct ckpt_walk rates = {.chain = w->chain,
         .arg = l,
         .one_shard = true,
         .kinds = 1U << CKPT_PART_RATE,
         .take = take_rate,
         .stop = w->stop};
-    int rc = 0;
-    for (uint32_t i = w->chain->n; i > 0 && rc == 0; i--) {
-        rc = ckpt_walk_point(&rates, i - 1, err);
-        if (rc == 0) {
-            w->kinds = 1U << CKPT_PART_ROWS;
-            w->take = take_rows;
-            rc = ckpt_walk_point(w, i - 1, err);
-        }
-        if (rc == 0 && i > 1) {
+    for (uint32_t i = w->chain->n; i > 0; i--) {
+        CO_TRY(ckpt_walk_point(&rates, i - 1, err));
+        w->kinds = 1U << CKPT_PART_ROWS;
+        w->take = take_rows;
+        CO_TRY(ckpt_walk_point(w, i - 1, err));
+        if (i > 1) {
             w->kinds = 1U << CKPT_PART_ERASED;
             w->take = take_erased;
-            rc = ckpt_walk_point(w, i - 1, err);
+            CO_TRY(ckpt_walk_point(w, i - 1, err));
         }
     }
+    return 0;
+}
+
+/* One pass over the rows of l->from .. l->from + l->width - 1. */
+static int load_pass(struct checkpoint_load *l, struct ckpt_walk *w, struct co_err *err) {
+    int rc = load_points(l, w, err);
     for (uint32_t i = 0; i < l->n; i++) {
         if (l->sources[i].gone) { /* its memory is for all tables: the next pass divides it again */
             table_store_empty(l->sources[i].gone);
