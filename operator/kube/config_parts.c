@@ -58,13 +58,13 @@ char *kube_entry_path(const struct kube_entry *e, const char *path) {
     return co_xasprintf("%.*s/%s", (int)(slash - e->path), e->path, path);
 }
 
-static int check_pem(const char *text, size_t len) {
+static bool is_pem(const char *text, size_t len) {
     return len && strlen(text) == len && strstr(text, "-----BEGIN ");
 }
 
 static int keep_pem(const struct kube_entry *e, const char *field, const char *path, char *text_own,
     size_t len, char **ret, struct co_err *err) {
-    if (!check_pem(text_own, len)) {
+    if (!is_pem(text_own, len)) {
         explicit_bzero(text_own, len);
         free(text_own);
         return kube_entry_err(

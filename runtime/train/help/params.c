@@ -27,7 +27,6 @@ struct rt_params {
 
 static int name_check(const struct rt_params *p, const char *name, struct co_err *err) {
     size_t len = name ? strlen(name) : 0;
-
     for (size_t i = 0; i < len; i++) {
         if (!isalnum((unsigned char)name[i]) && !strchr("_.-", name[i])) {
             len = 0;
@@ -63,7 +62,6 @@ static int part_add(struct rt_params *p, const struct rt_param *param, struct co
 
 static int floats_alloc(size_t n, float **ret, struct co_err *err) {
     void *memory = NULL;
-
     if (posix_memalign(&memory, ALIGNMENT, n * sizeof(float)) != 0) {
         return co_err_set(err, CO_NOMEMORY, "no memory for %zu parameters", n);
     }
@@ -78,7 +76,6 @@ static int values_init(
     for (size_t i = 0; i < p->n_parts; i++) {
         struct optim_initializer in;
         int rc = optim_initializer_parse(list[i].init, seed, &in, err);
-
         if (rc < 0) {
             return co_err_wrap(err, "parameter \"%s\"", list[i].name);
         }
@@ -87,29 +84,22 @@ static int values_init(
     return 0;
 }
 
+CO_DEFINE_CLEANUP(struct rt_params *, rt_params_free)
+
 int rt_params_new(const struct rt_param *list, size_t n, uint64_t seed,
     struct rt_params **ret_params, struct co_err *err) {
-    struct rt_params *p = co_xcalloc(1, sizeof(*p));
-    int rc = n > 0 ? 0 : co_err_set(err, CO_INVALID, "no parameters");
-
-    p->parts = co_xcalloc(n + 1, sizeof(*p->parts));
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        rc = part_add(p, &list[i], err);
+    if (n == 0) {
+        return co_err_set(err, CO_INVALID, "no parameters");
     }
-    if (rc == 0) {
-        rc = floats_alloc(p->size, &p->values, err);
+    CO_CLEANUP(rt_params_freep) struct rt_params *p = co_xcalloc(1, sizeof(*p));
+    p->parts = co_xcalloc(n, sizeof(*p->parts));
+    for (size_t i = 0; i < n; i++) {
+        CO_TRY(part_add(p, &list[i], err));
     }
-    if (rc == 0) {
-        rc = floats_alloc(p->size, &p->gradients, err);
-    }
-    if (rc == 0) {
-        rc = values_init(p, list, seed, err);
-    }
-    if (rc < 0) {
-        rt_params_free(p);
-        return rc;
-    }
-    *ret_params = p;
+    CO_TRY(floats_alloc(p->size, &p->values, err));
+    CO_TRY(floats_alloc(p->size, &p->gradients, err));
+    CO_TRY(values_init(p, list, seed, err));
+    *ret_params = co_steal_ptr(p);
     return 0;
 }
 
