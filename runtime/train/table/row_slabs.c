@@ -3,7 +3,10 @@
 
 #include "common/mem.h"
 
-enum { SLAB_BYTES = 64 << 10 };
+enum {
+    SLAB_BYTES = 64 << 10,
+    SINGLE = 16, /* a small table's slabs; an area would only take address space */
+};
 #define SLOTS_MAX (TABLE_SLOT_NONE - 1)
 
 void table_rows_init(struct table_rows *r, uint32_t stride, struct table_budget *budget) {
@@ -20,10 +23,11 @@ void table_rows_clock(struct table_rows *r) {
 }
 
 void table_rows_done(struct table_rows *r) {
-    for (uint32_t i = 0; i < r->n_slabs; i++) {
+    for (uint32_t i = 0; i < r->n_single; i++) {
         free(r->slabs[i]);
     }
     free(r->slabs);
+    table_areas_done(&r->areas);
     table_budget_give(r->budget, r->bytes);
 }
 
@@ -35,7 +39,9 @@ static size_t slab_bytes(const struct table_rows *r) {
 static int add_slab(struct table_rows *r, struct co_err *err) {
     size_t size = slab_bytes(r);
     void *fresh = NULL;
-    int rc = co_try_alloc(1, size, size, "rows", &fresh, err);
+    bool single = r->n_slabs < SINGLE || size > TABLE_AREA_PIECE_MAX;
+    int rc = single ? co_try_alloc(1, size, size, "rows", &fresh, err)
+                    : table_areas_cut(&r->areas, size, &fresh, err);
     if (rc < 0) {
         table_budget_give(r->budget, size);
         return rc;
@@ -45,6 +51,7 @@ static int add_slab(struct table_rows *r, struct co_err *err) {
         r->slabs = co_xrealloc(r->slabs, r->cap_slabs, sizeof(uint64_t *));
     }
     r->bytes += size;
+    r->n_single += single;
     r->slabs[r->n_slabs++] = fresh;
     return 0;
 }

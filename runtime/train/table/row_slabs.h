@@ -3,6 +3,9 @@
  *     slab:  live, 1 bit a row | marks of the clock, likewise | row 0 | row 1 | ...
  *     row:   id | head | values | state        (store.h; here only the id matters)
  *
+ * The first slabs are allocated one by one; those of a table that grows are cut from areas
+ * (row_area.h), whose memory has huge pages.
+ *
  * Row `slot` is number slot % 2^shift of slab slot / 2^shift.  A free slot holds the number of the
  * next free one in place of the id.
  *
@@ -17,6 +20,7 @@
 
 #include "common/err.h"
 #include "runtime/train/table/budget.h"
+#include "runtime/train/table/row_area.h"
 
 #define TABLE_SLOT_NONE UINT32_MAX
 
@@ -24,6 +28,8 @@ struct table_rows {
     struct table_budget *budget;
     uint64_t **slabs; /* [n_slabs]: the words of bits, then the rows */
     uint32_t n_slabs, cap_slabs;
+    uint32_t n_single; /* slabs before the first one in an area */
+    struct table_areas areas;
     uint32_t shift;  /* a slab has 2^shift rows */
     uint32_t words;  /* 64-bit words of bits in a slab, before its rows */
     uint32_t marks;  /* the first of them with the clock's marks; 0: no clock */
