@@ -1,4 +1,5 @@
-"""Pulls and pushes of 26 rows beside the same in C (bench_pull.c), in turn on one server.  Then examples/python at batch 512: rows on a server beside the framework's own embedding and optimizer, one trainer, interleaved.
+"""Pulls and pushes of 26 rows beside the same in C (bench_pull.c), in turn on one server.  Then examples/python at batch 512: rows on
+a server beside the framework's own embedding and optimizer, and beside the C program on a server; one trainer, interleaved.
 At last data parallel training beside torch's own over Gloo, in turn in the same processes (peer_ddp.py).
 
 The server has a core of its own where there are two.  CPU is that of the trainer while it trains, which other load disturbs
@@ -68,19 +69,24 @@ def frameworks(runs):
     with tempfile.TemporaryDirectory() as home:
         subprocess.run([BIN / "wide_and_deep", "--generate", "data", f"--lines={LINES}"], cwd=home, check=True, capture_output=True)
         out = {(name, form): [] for name in pythons for form in FORMS}
+        program = {form: [] for form in FORMS if form != "own"}
         for _ in range(runs):
             for name, form in out:
                 out[name, form].append(run_one(home, pythons[name], name, form))
+            for form in program:
+                program[form].append(run_program(home, form))
     rows = []
     for (name, form), r in out.items():
-        base = out[name, "own"]
+        base, c = out[name, "own"], program.get(form)
         rows.append([name, form, f"{middle(r, 'rate'):.0f}", f"{middle(r, 'rate') / middle(base, 'rate'):.2f}",
-                     f"{1e6 * middle(r, 'cpu'):.0f}", f"{middle(base, 'cpu') / middle(r, 'cpu'):.2f}", f"{middle(r, 'auc'):.3f}",
-                     f"{os.getloadavg()[0]:.0f}"])
-    table("wide_and_deep in Python: batch 512, 1 trainer, 1 server (loopback; medians)",
-          ["framework", "rows", "examples/s", "own = 1", "CPU us an example", "by CPU, own = 1", "AUC", "load"], rows)
-    return [{"framework": name, "form": form, "runs": r} for (name, form), r in out.items()] + (data_parallel(pythons["torch"], runs)
-                                                                                                if "torch" in pythons else [])
+                     f"{1e6 * middle(r, 'cpu'):.0f}", f"{middle(base, 'cpu') / middle(r, 'cpu'):.2f}",
+                     *(f"{x:.2f}" if c else "" for x in (c and middle(c, "rate") / middle(r, "rate"), c and middle(r, "cpu") / middle(c, "cpu"))),
+                     f"{middle(r, 'auc'):.3f}", f"{os.getloadavg()[0]:.0f}"])
+    table("wide_and_deep in Python: batch 512, 1 trainer, 1 server (loopback; medians); a step beside the C program's: goal <= 1.15",
+          ["framework", "rows", "examples/s", "own = 1", "CPU us an example", "by CPU, own = 1", "a step, C = 1", "by CPU, C = 1", "AUC", "load"],
+          rows)
+    found = [{"framework": name, "form": form, "runs": r} for (name, form), r in [*out.items(), *((("C", f), r) for f, r in program.items())]]
+    return found + (data_parallel(pythons["torch"], runs) if "torch" in pythons else [])
 
 
 def data_parallel(python, runs):
@@ -146,3 +152,32 @@ def run_one(home, python, name, form, batch=512):
         sys.exit(f"python: {name}, {form}: {r.stderr[-2000:]}")
     n, seconds, cpu = map(float, said.groups())
     return {"rate": n / seconds, "cpu": cpu / n, "auc": float(auc[1])}
+
+
+def run_program(home, form, batch=512):
+    """The C program as run_one has it: its CPU is that of training, without what starting and ending take."""
+    idle, _ = trainer_of(home, form, batch, 0)
+    cpu, said = trainer_of(home, form, batch, 1)
+    rates = [float(x) for x in re.findall(r"examples/s: *([0-9.]+)", said)]
+    if not rates:
+        sys.exit(f"python: wide_and_deep, {form}: no rate in what it says: {said[-2000:]}")
+    return {"rate": statistics.median(rates), "cpu": (cpu - idle) / LINES}
+
+
+def trainer_of(home, form, batch, epochs):
+    """CPU seconds of a trainer in C that has a server, and what it says."""
+    address = f"127.0.0.1:{free_port()}"
+    words = [BIN / "wide_and_deep", "--train=data/train", f"--batch-size={batch}", f"--epochs={epochs}", "--save=", "--more", *FORMS[form]]
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PADDLE_PSERVERS_IP_PORT_LIST": address, "PADDLE_TRAINERS_NUM": "1", "PADDLE_TRAINER_ID": "0",
+           "POD_IP": "127.0.0.1", "PADDLE_PORT": address.split(":")[1]}
+    server = subprocess.Popen([*pinned(1), *words], cwd=home, env={**env, "TRAINING_ROLE": "PSERVER"}, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL)
+    trainer = subprocess.Popen([*pinned(0), *words], cwd=home, env={**env, "TRAINING_ROLE": "TRAINER"}, stdout=subprocess.PIPE,
+                               stderr=subprocess.DEVNULL, text=True)
+    said = trainer.stdout.read()
+    _, status, used = os.wait4(trainer.pid, 0)
+    trainer.returncode = os.waitstatus_to_exitcode(status)
+    server.wait(60)
+    if trainer.returncode:
+        sys.exit(f"python: wide_and_deep, {form}: it ended with {trainer.returncode}")
+    return used.ru_utime + used.ru_stime, said
