@@ -1,7 +1,10 @@
 """A rank of data parallel training in PyTorch, by paddlert and by torch's own DDP over Gloo in turn: blocks of steps of the same model
 on the same batches.  Rank 0 prints a line of JSON.
 
-    peer_ddp.py MODEL RANK PORT ENDPOINT...       MODEL: large, small
+    peer_ddp.py MODEL RANK PORT ENDPOINT...       MODEL: large, small, device
+
+device: backward waits after each layer, as for a device.  So there is time in which the processors can average what is there already.
+Beside that, one bucket of all gradients, which are averaged when backward has ended.
 """
 import json
 import sys
@@ -14,13 +17,32 @@ import torch.distributed as dist
 model, rank, port, *endpoints = sys.argv[1:]
 rank, size = int(rank), len(endpoints)
 BLOCKS, STEPS = 8, 6
-WIDTH, LAYERS, BATCH = {"large": (1024, 3, 64), "small": (32, 100, 32)}[model]
+WIDTH, LAYERS, BATCH, WAIT = {"large": (1024, 3, 64, 0), "small": (32, 100, 32, 0), "device": (1024, 6, 8, 0.02)}[model]
+BUCKET = {"bucket_cap_mb": 4} if WAIT else {}              # a layer each
+ALL = 1000
 torch.set_num_threads(1)
+
+
+class Wait(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        time.sleep(WAIT)
+        return gradient
+
+
+class Waits(torch.nn.Module):
+    def forward(self, x):
+        return Wait.apply(x)
 
 
 def net():
     torch.manual_seed(1)
-    layers = [x for _ in range(LAYERS) for x in (torch.nn.Linear(WIDTH, WIDTH), torch.nn.Tanh())]
+    end = [Waits()] if WAIT else []
+    layers = [x for _ in range(LAYERS) for x in (*end, torch.nn.Linear(WIDTH, WIDTH), torch.nn.Tanh())]
     return torch.nn.Sequential(*layers, torch.nn.Linear(WIDTH, 1))
 
 
@@ -66,15 +88,18 @@ class Trained:
 
     def result(self):
         middle = {k: sorted(v)[len(v) // 2] for k, v in self.parts.items()}
-        hidden = 1 - (middle["averaged"] - middle["local"]) / middle["alone"]
-        return {"rate": BATCH * size / sorted(self.seconds)[len(self.seconds) // 2], "hidden": min(1, max(0, hidden)), "losses": self.losses, **middle}
+        return {"rate": BATCH * size / sorted(self.seconds)[len(self.seconds) // 2], "losses": self.losses, **middle}
 
 
 dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=size)
 with paddlert.Group(endpoints=endpoints, rank=rank) as group:
     values = torch.zeros(sum(p.numel() for p in net().parameters()))
-    trained = {"paddlert": Trained(paddlert.torch.DistributedDataParallel(net(), group), lambda: group.all_reduce(values, out=values)),
-               "torch": Trained(torch.nn.parallel.DistributedDataParallel(net()), lambda: dist.all_reduce(values))}
+    trained = {"paddlert": Trained(paddlert.torch.DistributedDataParallel(net(), group, **BUCKET), lambda: group.all_reduce(values, out=values)),
+               "torch": Trained(torch.nn.parallel.DistributedDataParallel(net(), **BUCKET), lambda: dist.all_reduce(values))}
+    if WAIT:
+        trained["paddlert, at the end"] = Trained(
+            paddlert.torch.DistributedDataParallel(net(), group, bucket_cap_mb=ALL, last_bucket_mb=ALL), trained["paddlert"].alone)
+        trained["torch, at the end"] = Trained(torch.nn.parallel.DistributedDataParallel(net(), bucket_cap_mb=ALL), trained["torch"].alone)
     for one in trained.values():
         one.block()                                        # what is done once
         one.seconds.clear()
@@ -85,7 +110,8 @@ with paddlert.Group(endpoints=endpoints, rank=rank) as group:
             one.measure()
     found = {name: one.result() for name, one in trained.items()}
 if rank == 0:
-    ours, theirs = (found[n].pop("losses") for n in ("paddlert", "torch"))
-    found["losses"] = {"steps": len(ours), "differ": max(abs(a - b) / max(abs(b), 1e-9) for a, b in zip(ours, theirs))}
+    theirs = found["torch"]["losses"]
+    found["losses"] = {"steps": len(theirs), "differ": max(abs(a - b) / max(abs(b), 1e-9) for one in found.values()
+                                                            for a, b in zip(one.pop("losses"), theirs))}
     print(json.dumps(found))
 dist.destroy_process_group()
