@@ -11,12 +11,11 @@
 #include "runtime/train/ps/shard/restore.h"
 
 enum {
-    SHARE = 16,       /* during training, a snapshot may use 1 / SHARE of its processor time */
+    SHARE = 32,       /* during training, a snapshot may use 1 / SHARE of its processor time */
     SHARE_LEAST = 64, /* or 1 / SHARE_LEAST of wall time, if that is more */
     BUSY_NS = 20 * 1000 * 1000, /* training continues if there was a request within this time */
 };
 
-/* Processor time of this thread. */
 /* ---- answers ---- */
 
 static void send(struct rpc_stream *s, const struct rpc_frame_head *h, struct rpc_frame *a_own) {

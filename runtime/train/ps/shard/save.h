@@ -7,7 +7,7 @@
  *
  * An order is answered when the server's whole part is on disk.  Until then the shard continues
  * with other requests and writes a slice of its snapshot now and then.  While there are requests, a
- * snapshot may use a sixteenth of the processor time that they use.  That counts the slices and
+ * snapshot may use a thirty-second of the processor time that they use.  That counts the slices and
  * what the saver's thread spends on the written data.
  *
  * Belongs to the shard's thread. */
