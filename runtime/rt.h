@@ -766,7 +766,7 @@ CO_MUST_CHECK int rt_group_shrink(
  * group; the new ranks call rt_group_open with them.  generation must never have been used with
  * these endpoints; a rank of g may keep its endpoint.  0 in a field: the value of g.  g stays as it
  * is: if not all ranks join within form_timeout_ms, all ranks of g get an error and continue with
- * g. */
+ * g.  If one of them dies, all others get the larger group, or all get CO_PEERLOST. */
 CO_MUST_CHECK int rt_group_grow(struct rt_group *g, const struct rt_group_options *options,
     struct rt_group **ret_group, struct co_err *err);
 

@@ -99,7 +99,9 @@ static int shrink(
 
 int rt_group_shrink(
     struct rt_group *g, bool *ret_gone, struct rt_group **ret_group, struct co_err *err) {
-    struct coll_ballot b = {.bytes = g->size / 8 + 1, .end_ms = co_now_ms() + 3 * g->call_ms};
+    struct coll_ballot b = {.round = COLL_ROUND_SHRINK,
+        .bytes = g->size / 8 + 1,
+        .end_ms = co_now_ms() + 3 * g->call_ms};
     CO_AUTOFREE unsigned char *dead = co_xcalloc(1, b.bytes), *sent = co_xcalloc(1, b.bytes);
     b.dead = dead;
     b.sent = sent;

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "common/cases_testing.h"
 #include "common/map.h"
 #include "runtime/train/coll/stage_testing.h"
 
@@ -512,6 +513,82 @@ static void a_rank_may_be_hit_while_the_group_grows(void **state) {
     assert_in_range(world_took_median() + most, 0, AGAIN_MS + most);
 }
 
+/* ---- all that live use the same group ---- */
+
+static struct rt_group_options larger_options(const struct coll_world *w, uint32_t rank) {
+    static const char *endpoints[WORLD_MAX];
+    struct rt_group_options o = world_options(w, rank);
+    memcpy(endpoints, w->endpoints, 3 * sizeof(endpoints[0]));
+    endpoints[3] = new_ones.endpoints[0];
+    o.endpoints = endpoints;
+    o.size = 4;
+    o.generation = 1;
+    return o;
+}
+
+static void join_larger(
+    const struct coll_world *w, uint32_t rank, struct rt_group_options *ret_options) {
+    if (rank == 3) {
+        *ret_options = larger_options(w, rank);
+    }
+}
+
+enum { GREW = 1, STAYED };
+
+/* One that grows is killed at any moment, just before the decision and after it, too. */
+static int grows_or_not(
+    struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    CO_CLEANUP(rt_group_closep) struct rt_group *grown = NULL;
+    if (rank == 3) {
+        return rt_group_barrier(g, err); /* the new one */
+    }
+    struct rt_group_options o = larger_options(w, rank);
+    const struct kill_stage at = {.call = w->stage};
+    CO_TRY(rt_group_barrier(g, err));
+    atomic_fetch_add(&w->shared->ready, 1);
+    if (rank == w->victim) {
+        stage_arm(w, &at, SIGKILL, NULL, 0);
+    }
+    int rc = rt_group_grow(g, &o, &grown, err);
+    w->shared->rank[rank].hash = rc == 0 ? GREW : STAYED;
+    if (rank == w->victim) {
+        stage_end();
+    }
+    return rc == 0 ? rt_group_barrier(grown, err) : rc;
+}
+
+static void survivors_of_a_group_that_grows_agree(void **state) {
+    (void)state;
+    enum { FIRST = 48, CALLS = 100 }; /* rank 2 decides in about its 60th, rank 0 in its 100th */
+    const uint32_t step = CALLS / co_test_cases(CALLS, CALLS / 10);
+    static struct coll_world w;
+    for (uint32_t call = FIRST; call < FIRST + CALLS; call += step) {
+        for (uint32_t victim = 0; victim < 3; victim++) {
+            w = (struct coll_world){.n = 3,
+                .transport = RT_TRANSPORT_TCP,
+                .set = join_larger,
+                .stage = call,
+                .victim = victim};
+            new_ones = (struct coll_world){.n = 1};
+            world_ports(&new_ones);
+            world_start(&w, grows_or_not);
+            assert_true(world_ready(&w));
+            world_start_rank(&w, 3, grows_or_not);
+            assert_int_equal(world_end(&w, UINT32_MAX), 0);
+            kill(w.pid[3], SIGKILL); /* it may wait for a group that does not form */
+            (void)waitpid(w.pid[3], NULL, 0);
+            uint64_t first = w.shared->rank[victim == 0].hash;
+            uint64_t last = w.shared->rank[victim == 2 ? 1 : 2].hash;
+            if (first == 0 || first != last) {
+                world_print(&w);
+                fail_msg("rank %u killed at call %u: %llu and %llu", victim, call,
+                    (unsigned long long)first, (unsigned long long)last);
+            }
+            world_done(&w);
+        }
+    }
+}
+
 static void a_rank_that_dies_while_the_group_grows_is_named(void **state) {
     (void)state;
     struct coll_world w = {.n = 3, .call_ms = 4 * LATE_MS, .form_ms = 4 * LATE_MS};
@@ -542,6 +619,7 @@ int main(void) {
         cmocka_unit_test(a_group_that_cannot_grow_stays),
         cmocka_unit_test(a_rank_that_dies_while_the_group_grows_is_named),
         cmocka_unit_test(a_rank_may_be_hit_while_the_group_grows),
+        cmocka_unit_test(survivors_of_a_group_that_grows_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

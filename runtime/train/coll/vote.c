@@ -28,6 +28,15 @@ static void notify(struct rt_group *g, struct coll_ballot *b) {
     coll_monitor_send(g, COLL_WORD_DEAD, b->round, 0, b->sent, b->bytes);
 }
 
+static bool grows(uint32_t round) {
+    return round < COLL_ROUND_SHRINK;
+}
+
+/* What the rank voted last was about the same. */
+static bool has_voted(const struct coll_peer *p, const struct coll_ballot *b) {
+    return p->round > 0 && grows(p->round) == grows(b->round);
+}
+
 /* Adds all dead ranks that are known by now; call under g->m.  late: the ranks that are behind
  * count as dead, too.  True: the set has grown. */
 static bool learn(struct rt_group *g, struct coll_ballot *b, bool late) {
@@ -35,17 +44,18 @@ static bool learn(struct rt_group *g, struct coll_ballot *b, bool late) {
     for (uint32_t r = 0; r < g->size; r++) {
         struct coll_peer *p = &g->peers[r];
         bool lost = r != g->rank && (atomic_load(&p->gone) || atomic_load(&p->left) ||
+                                        (grows(b->round) && !grows(p->round)) ||
                                         (r == g->failed_rank && g->why.code == CO_PEERLOST) ||
                                         (late && is_behind(p, b)));
         if (lost && !coll_vote_has(b->dead, r)) {
             coll_vote_set(b->dead, r, true);
             news = true;
         }
-        if (p->round > 0 && coll_vote_has(p->dead, g->rank)) {
+        if (has_voted(p, b) && coll_vote_has(p->dead, g->rank)) {
             coll_vote_set(b->dead, g->rank, true); /* even if the voter has left since */
         }
         uint32_t n =
-            p->round == 0 || coll_vote_has(b->dead, r) ? 0 : g->size + (p->round == b->round);
+            !has_voted(p, b) || coll_vote_has(b->dead, r) ? 0 : g->size + (p->round == b->round);
         for (uint32_t q = 0; q < n; q++) {
             if (coll_vote_has(p->dead, q) && !coll_vote_has(b->dead, q)) {
                 coll_vote_set(b->dead, q, true);
@@ -75,6 +85,10 @@ static int vote_locked(struct rt_group *g, struct coll_ballot *b) {
     }
     int64_t ask_ms = co_interrupt_next();
     while (g->agreed_round < b->round && !coll_vote_has(b->dead, g->rank) && !agreed(g, b)) {
+        int failed = grows(b->round) ? atomic_load(&g->failed) : 0;
+        if (failed < 0 && failed != CO_PEERLOST && failed != CO_TIMEOUT) {
+            return failed;
+        }
         int64_t end_ms = b->call_end_ms < b->end_ms ? b->call_end_ms : b->end_ms;
         if (co_interrupt_wait(&g->changed, &g->m, end_ms, &ask_ms)) {
             return CO_CANCELED;
@@ -108,8 +122,11 @@ int coll_vote(struct rt_group *g, struct coll_ballot *b, struct co_err *err) {
     if (rc == CO_PEERLOST) {
         return co_err_set(err, rc, "the others have given this rank, %u, up", g->rank);
     }
+    if (rc < 0 && grows(b->round) && atomic_load(&g->failed) < 0) {
+        return coll_group_why(g, err);
+    }
     if (rc == CO_CANCELED) {
-        return co_interrupt_error("shrink", err);
+        return co_interrupt_error(grows(b->round) ? "grow" : "shrink", err);
     }
     return rc < 0 ? co_err_set(err, rc, "the remaining ranks have not agreed which ranks are dead")
                   : 0;

@@ -16,8 +16,12 @@
 
 #include "runtime/train/coll/coll.h"
 
+/* Rounds of rt_group_shrink.  Those below are of rt_group_grow, one each: there a rank that does
+ * not come along counts as dead, though it lives, which later rounds must not believe. */
+enum { COLL_ROUND_SHRINK = 1 << 30 };
+
 struct coll_ballot {
-    uint32_t round;
+    uint32_t round;      /* the last one; coll_vote is of the next */
     unsigned char *dead; /* the dead ranks, as far as known: a bit a rank; bit `size`: form again */
     unsigned char *sent; /* this rank's last vote */
     uint32_t bytes;
@@ -34,5 +38,7 @@ static inline void coll_vote_set(unsigned char *bits, uint32_t i, bool on) {
 }
 
 /* One round: until all survivors have the same set, which is in b->dead then.  CO_PEERLOST: the
- * others take this rank for dead.  CO_TIMEOUT: b->end_ms has passed. */
+ * others take this rank for dead.  CO_TIMEOUT: b->end_ms has passed.  In a round of rt_group_grow
+ * also the code with which the group has failed, if that is neither CO_PEERLOST nor CO_TIMEOUT: no
+ * rank has agreed then. */
 CO_MUST_CHECK int coll_vote(struct rt_group *g, struct coll_ballot *b, struct co_err *err);
