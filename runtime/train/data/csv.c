@@ -186,6 +186,57 @@ static int column_parse(const struct da_field *field, size_t column, struct da_t
                      why, field, column, text, click ? DA_LABEL_EXPECTED : DA_NUMBER_EXPECTED);
 }
 
+/* What most fields are, read where it stands: digits up to the next column or the end of the line,
+ * with a point among them where `point` is.  Their value is that of the digits, without it; 15
+ * digits at most have a double of their own, and 10 to the number of those behind the point has,
+ * too (text.c).  False: it is something else. */
+static bool digits_take(
+    struct da_text *rest, char between, bool point, uint64_t *ret_value, size_t *ret_decimals) {
+    const char *at = rest->at, *end = rest->at + rest->len, *after = NULL;
+    uint64_t value = 0;
+
+    for (unsigned digit; at < end; at++) {
+        digit = (unsigned)(unsigned char)*at - '0';
+        if (digit <= 9) {
+            value = value * 10 + digit;
+        } else if (*at == '.' && point && !after && at > rest->at) {
+            after = at + 1;
+        } else {
+            break;
+        }
+    }
+    size_t n = (size_t)(at - rest->at);
+    if (n == 0 || n > 15 || after == at || (at < end && *at != between)) {
+        return false;
+    }
+    *ret_value = value;
+    *ret_decimals = after ? (size_t)(at - after) : 0;
+    *rest = (struct da_text){at, (size_t)(end - at)};
+    return true;
+}
+
+/* Stores a field that digits_take reads; false: it is for column_parse. */
+static bool column_take_digits(
+    const struct da_field *field, struct da_text *rest, char between, struct da_samples *s) {
+    static const double powers[] = {
+        1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+    bool id = field->kind == RT_DATA_IDS;
+    uint64_t value = 0;
+    size_t decimals = 0;
+
+    if ((id ? !s->fields->whole : s->fields->clicks) ||
+        !digits_take(rest, between, !id, &value, &decimals)) {
+        return false;
+    }
+    if (id) {
+        da_samples_add(s, field->first, value);
+    } else {
+        float *at = field->kind == RT_DATA_LABEL ? da_samples_labels(s) : da_samples_dense(s);
+        at[field->first] = (float)((double)value / powers[decimals]);
+    }
+    return true;
+}
+
 /* scratch: as long as the line, where it has quotes. */
 static int columns_parse(const struct da_fields *f, const struct da_header *h, struct da_text line,
     char *scratch, struct da_samples *s, struct da_why *why) {
@@ -195,13 +246,18 @@ static int columns_parse(const struct da_fields *f, const struct da_header *h, s
     cut.scratch = scratch;
     for (; cut.more; column++) {
         struct da_text text;
+        bool wanted = column < h->columns && h->field[column] != DA_NONE;
+
+        if (wanted && column_take_digits(&f->at[h->field[column]], &cut.rest, cut.between, s)) {
+            da_cutter_step(&cut);
+            continue;
+        }
         const char *wrong = da_cutter_next(&cut, &text);
 
         if (wrong) {
             return da_why_set(why, "quotes", "column %zu: %s", column + 1, wrong);
         }
-        if (column < h->columns && h->field[column] != DA_NONE &&
-            column_parse(&f->at[h->field[column]], column, text, s, why) < 0) {
+        if (wanted && column_parse(&f->at[h->field[column]], column, text, s, why) < 0) {
             return -1;
         }
     }

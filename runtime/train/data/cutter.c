@@ -44,9 +44,7 @@ const char *da_cutter_next(struct da_cutter *c, struct da_text *ret) {
         c->rest.at += len;
         c->rest.len -= len;
     }
-    c->more = c->rest.len > 0;
-    c->rest.at += c->more;
-    c->rest.len -= c->more;
+    da_cutter_step(c);
     return NULL;
 }
 

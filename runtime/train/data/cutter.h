@@ -16,6 +16,13 @@ struct da_cutter {
     bool more;     /* another field follows; true at the start */
 };
 
+/* Passes over what stands behind a field. */
+static inline void da_cutter_step(struct da_cutter *c) {
+    c->more = c->rest.len > 0;
+    c->rest.at += c->more;
+    c->rest.len -= c->more;
+}
+
 /* The next field, without blanks at its ends unless it is in quotes.  Returns NULL, or what is
  * wrong. */
 const char *da_cutter_next(struct da_cutter *c, struct da_text *ret);

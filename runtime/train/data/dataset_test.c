@@ -159,6 +159,12 @@ static void lines_become_samples(void **state) {
         {"1 0 2 0.25 7 2 18446744073709551615 1 0\n1 1 2 1 2 0 3 4 5 6\n",
             {.format = RT_DATA_MULTISLOT, WITH(click_fields)},
             "0 | 0.25 7 | 18446744073709551615 1 |\n1 | 1 2 | | 4 5 6\n"},
+        {"b,x,y,a\n000123456789012,z,1,123456.789012345\n1234567890123456789,z,0,0.5\n 7 "
+         ",z,1,-0.1\r\n"
+         "\"8\",z,\"1\",\"0.25\"\n",
+            {.format = RT_DATA_CSV, WITH(rated), .whole = true},
+            "1 | 123457 | 123456789012\n0 | 0.5 | 1234567890123456789\n1 | -0.1 | 7\n"
+            "1 | 0.25 | 8\n"},
         {"b,x,y,a\n17,z,2.5,1e-3\n,z,3,NA\n", {.format = RT_DATA_CSV, WITH(rated), .whole = true},
             "2.5 | 0.001 | 17\n3 | 0 |\n"},
         {"\n\"b\";y;\"a\"\n 17 ;-1;\"4\"\n", {.format = RT_DATA_CSV, WITH(rated), .whole = true},
