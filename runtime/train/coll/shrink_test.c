@@ -543,7 +543,7 @@ static int grows_or_not(
         return rt_group_barrier(g, err); /* the new one */
     }
     struct rt_group_options o = larger_options(w, rank);
-    const struct kill_stage at = {.call = w->stage};
+    const struct kill_stage at = {.call = (uint32_t)w->stage};
     CO_TRY(rt_group_barrier(g, err));
     atomic_fetch_add(&w->shared->ready, 1);
     if (rank == w->victim) {
