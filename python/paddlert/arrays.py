@@ -1,10 +1,12 @@
 """Arrays of callers as memory of C: no copy where type and layout fit, an error that says what was expected where not."""
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import functools
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -227,22 +229,44 @@ class Memory:
 
 
 def write_arrays(file: Any, arrays: Mapping[str, Array]) -> None:
-    """As the name's ending says.  What was there is replaced when all is written."""
+    """As the name's ending says.  What was there is replaced when all is written, and is on the disk."""
     name = os.fsdecode(path("file", file))
     ending, part = os.path.splitext(name)[1], f"{name}.part"
+    save: Callable[[], Any]
     if ending == ".npz":
-        with open(part, "wb") as out:
-            np.savez(out, **arrays)         # type: ignore[arg-type]
+        save = functools.partial(_save_npz, part, arrays)
     elif ending == ".safetensors":
         try:
             from safetensors.numpy import save_file
         except ImportError:
             raise InvalidError(f"{name} needs the package safetensors, which is not installed: pip install safetensors, or export to a file .npz "
                                "of NumPy") from None
-        save_file(dict(arrays), part)
+        save = functools.partial(save_file, dict(arrays), part)
     else:
         raise ValueError(f'the file is "{name}", expected a name that ends in .npz or .safetensors')
-    os.replace(part, name)
+    try:
+        save()
+        _sync(part)
+        os.replace(part, name)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(part)
+        raise
+    _sync(os.path.dirname(name) or ".")
+
+
+def _save_npz(name: str, arrays: Mapping[str, Array]) -> None:
+    with open(name, "wb") as out:
+        np.savez(out, **arrays)             # type: ignore[arg-type]
+
+
+def _sync(name: str) -> None:
+    """A file or a folder."""
+    fd = os.open(name, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def as_array(array: Any) -> Any:

@@ -377,6 +377,32 @@ with paddlert.Group(endpoints={endpoints}, rank={i}) as g:
     assert out == [f"2.0 3.0 [1. 2.] [7] 1.5\n1 [ {i}. 1{i}.]\n" for i in range(2)], out
 
 
+def test_an_export_takes_the_old_ones_place_when_it_is_on_the_disk(python):
+    """A disk that is full leaves what was there, and nothing beside it."""
+    out, = finish(python("""
+import os
+with paddlert.Client(paddlert.Job(worker=0), [paddlert.Dense("w", 3)]) as c:
+    c.save("saved")
+model, said = paddlert.Model("saved"), []
+sync, replace, savez = os.fsync, os.replace, np.savez
+os.fsync = lambda fd: said.append("sync " + os.path.basename(os.readlink(f"/proc/self/fd/{fd}"))) or sync(fd)
+os.replace = lambda *names: said.append("replace") or replace(*names)
+os.mkdir("out")
+model.export("out/w.npz")
+print(said)
+def full(out, **arrays):
+    out.write(b"half")
+    raise OSError(28, "No space left on device")
+np.savez = full
+try:
+    model.export("out/w.npz")
+except OSError as e:
+    print(e)
+print(os.listdir("out"), np.load("out/w.npz")["w"])
+"""))
+    assert out.splitlines() == ["['sync w.npz.part', 'replace', 'sync out']", "[Errno 28] No space left on device", "['w.npz'] [0. 0. 0.]"], out
+
+
 def test_calls_that_differ_are_named_in_pythons_words(python):
     """On both ranks, in a call of a group, too, as a barrier is."""
     endpoints = [f"127.0.0.1:{free_port()}" for _ in range(2)]
