@@ -6,6 +6,7 @@ import ctypes
 import functools
 import os
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -231,7 +232,7 @@ class Memory:
 def write_arrays(file: Any, arrays: Mapping[str, Array]) -> None:
     """As the name's ending says.  What was there is replaced when all is written, and is on the disk."""
     name = os.fsdecode(path("file", file))
-    ending, part = os.path.splitext(name)[1], f"{name}.part"
+    ending, part = os.path.splitext(name)[1], f"{name}.{os.getpid()}.{threading.get_ident()}.part"     # others may write there, too
     save: Callable[[], Any]
     if ending == ".npz":
         save = functools.partial(_save_npz, part, arrays)
