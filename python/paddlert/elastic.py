@@ -621,9 +621,13 @@ class ElasticModel(Elastic):
             self.model = wrapped(model, alone, **of_wrapper)
             self._parallel = self.model._parallel
             self._parallel.detach()
+        try:
+            super().__init__(states(model, optimizers, others), data, **given)
+        except BaseException:
+            self.model.close()                # the next wrapper has the model for itself
+            raise
         for i, o in enumerate(optimizers):
             self._watch(i, o)
-        super().__init__(states(model, optimizers, others), data, **given)
 
     def _watch(self, i: int, optimizer: Any) -> None:
         """Notes each step of optimizer i."""

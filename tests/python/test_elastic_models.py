@@ -39,6 +39,37 @@ def test_losses_are_those_of_one_worker(python, tmp_path, name):
     assert np.allclose(json.loads(said[5]), json.loads(want[5]), atol=2e-2), seed
 
 
+FAILS = """
+from paddlert.{name} import Elastic
+from paddlert.elastic import Order
+import {name}
+if "{name}" == "torch":
+    net = torch.nn.Linear(3, 1)
+    optimizer, clear, tensor = torch.optim.SGD(net.parameters(), lr=0.1), net.zero_grad, torch.from_numpy
+else:
+    net = paddle.nn.Linear(3, 1)
+    optimizer, clear, tensor = paddle.optimizer.SGD(0.1, parameters=net.parameters()), net.clear_gradients, paddle.to_tensor
+x = np.ones((8, 3), np.float32)
+try:
+    Elastic(net, optimizer, Order(8, 4), min_workers=3)
+except ValueError as e:
+    print(e)
+with Elastic(net, optimizer, Order(8, 4)) as elastic:
+    for step in elastic:
+        with step as part:
+            clear()
+            elastic.model(tensor(x[part])).mean().backward()
+            optimizer.step()
+    print(elastic.steps)
+"""
+
+
+@pytest.mark.parametrize("name", ["torch", "paddle"])
+def test_a_constructor_that_fails_leaves_the_model_to_the_next(python, name):
+    out, = finish(python(FAILS.format(name=name), interpreter=os.environ[f"{name.upper()}_PYTHON"]), seconds=SECONDS)
+    assert out.splitlines() == ["min_workers is 3, but the job has 1: with fewer it would wait forever", "2"]
+
+
 @pytest.mark.deadline(900)
 def test_the_pages_of_the_docs(package, tmp_path):
     """docs/python.md: least.py and elastic.py, by themselves and under the launcher."""
