@@ -62,8 +62,8 @@ class Reader(Protocol):
 class Order:
     """Batches of numbers from 0 to n - 1, int64, each number once in an epoch: of whatever can be indexed.
 
-    batch: numbers in each, of the whole job.  shuffle: another order in each epoch, which follows from seed and epoch.  drop_last: not a
-    last batch that is smaller."""
+    batch: numbers in each, of the whole job.  shuffle: another order in each epoch, which follows from seed and epoch, and takes 8 bytes a
+    number.  drop_last: not a last batch that is smaller."""
 
     def __init__(self, n: int, batch: int, *, shuffle: bool = True, seed: int = 0, epochs: int = 1, drop_last: bool = False) -> None:
         self.n, self.batch, self.epochs = (number(name, value, ctypes.c_int64, 1)
@@ -81,12 +81,12 @@ class Order:
 
     def __iter__(self) -> Iterator[Array]:
         while self._epoch < self.epochs:
-            order: Array = np.arange(self.n)
+            order: Array | None = None
             if self.shuffle:
                 order = np.random.Generator(np.random.PCG64([self.seed, self._epoch])).permutation(self.n)
             while self._at < len(self) * self.batch:
                 first, self._at = self._at, self._at + self.batch
-                yield order[first:self._at]
+                yield np.arange(first, min(self._at, self.n)) if order is None else order[first:self._at]
             self._epoch, self._at = self._epoch + 1, 0
 
     def position(self) -> dict[str, int]:

@@ -47,6 +47,16 @@ def test_workers_die_and_come_back(python, tmp_path, on_loss, kills):
     assert np.allclose(json.loads(weights), json.loads(own_weights), rtol=1e-9), (seed, weights)
 
 
+def test_batches_in_order_need_no_list_of_all(python):
+    """However many samples there are: only an order that is shuffled is held in memory."""
+    out, = finish(python("""
+from paddlert.elastic import Order
+print([b.tolist() for drop in (False, True) for b in Order(7, 3, shuffle=False, drop_last=drop)])
+print(sorted(int(n) for b in Order(7, 3) for n in b), next(iter(Order(2 ** 62, 3, shuffle=False))))
+"""))
+    assert out == "[[0, 1, 2], [3, 4, 5], [6], [0, 1, 2], [3, 4, 5]]\n[0, 1, 2, 3, 4, 5, 6] [0 1 2]\n", out
+
+
 @pytest.mark.parametrize("on_loss,says", [("repeat", "10 40 0 10 780"), ("skip", "9 36 1 9 726")])
 def test_a_step_that_is_lost(python, on_loss, says):
     """Its batch is done again by those that live, or left out; what it has changed already is as it was."""
