@@ -20,12 +20,12 @@ static unsigned char *map_aligned(size_t bytes) {
     if (p == MAP_FAILED) {
         return NULL;
     }
-    size_t before = (HUGE_BYTES - (uintptr_t)p % HUGE_BYTES) % HUGE_BYTES;
-    if (before > 0) {
-        (void)munmap(p, before);
+    unsigned char *aligned = p + (HUGE_BYTES - (uintptr_t)p % HUGE_BYTES) % HUGE_BYTES;
+    if (aligned > p) {
+        (void)munmap(p, (size_t)(aligned - p));
     }
-    (void)munmap(p + before + bytes, HUGE_BYTES - before);
-    return p + before;
+    (void)munmap(aligned + bytes, HUGE_BYTES - (size_t)(aligned - p));
+    return aligned;
 }
 
 static int add_area(struct table_areas *a, struct co_err *err) {
@@ -53,8 +53,9 @@ static void replace(unsigned char *old) {
         return;
     }
     /* Kernels before 6.17 may have unmapped the old pages already. */
-    if (mmap(old, HUGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
-            0) != old) {
+    void *again = mmap(
+        old, HUGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    if (again != old) {
         abort();
     }
     memcpy(old, fresh, HUGE_BYTES);
