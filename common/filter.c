@@ -15,8 +15,6 @@
 
 enum { FILTER_MS = 60 * 1000 }; /* from the end of its output to its own */
 
-extern char **environ;
-
 static int spawn(const char *command, const char *path, int in, int out, pid_t *ret_pid) {
     char *const argv[] = {
         (char *)"sh", (char *)"-c", (char *)command, (char *)"sh", (char *)path, NULL};
@@ -41,9 +39,8 @@ static int spawn(const char *command, const char *path, int in, int out, pid_t *
     return e;
 }
 
-int co_filter_start(
-    const char *command, const char *path, struct co_filter *ret_filter, struct co_err *err) {
-    CO_CLEANUP(co_filter_done) struct co_filter f = CO_FILTER_NONE;
+/* After an error, what has been opened is in *f. */
+static int start(struct co_filter *f, const char *command, const char *path, struct co_err *err) {
     CO_AUTOCLOSE int in = open(path, O_RDONLY | O_CLOEXEC);
     int ends[2];
 
@@ -56,20 +53,25 @@ int co_filter_start(
     if (pipe2(ends, O_CLOEXEC) < 0) {
         return co_err_errno(err, errno, "a pipe for \"%.100s\"", command);
     }
-    f.out = ends[0];
+    f->out = ends[0];
     CO_AUTOCLOSE int out = ends[1];
-    int e = spawn(command, path, in, out, &f.pid);
+    int e = spawn(command, path, in, out, &f->pid);
     if (e != 0) {
-        f.pid = 0;
+        f->pid = 0;
         return co_err_errno(err, e, "the command \"%.100s\"", command);
     }
-    f.pidfd = (int)syscall(SYS_pidfd_open, f.pid, 0); /* always CLOEXEC */
-    if (f.pidfd < 0) {
-        return co_err_errno(err, errno, "pidfd_open of \"%.100s\"", command);
+    f->pidfd = (int)syscall(SYS_pidfd_open, f->pid, 0); /* always CLOEXEC */
+    return f->pidfd < 0 ? co_err_errno(err, errno, "pidfd_open of \"%.100s\"", command) : 0;
+}
+
+int co_filter_start(
+    const char *command, const char *path, struct co_filter *ret_filter, struct co_err *err) {
+    *ret_filter = CO_FILTER_NONE;
+    int rc = start(ret_filter, command, path, err);
+    if (rc < 0) {
+        co_filter_done(ret_filter);
     }
-    *ret_filter = f;
-    f = CO_FILTER_NONE;
-    return 0;
+    return rc;
 }
 
 /* Waits for its end: 0, CO_TIMEOUT, or, once stop is readable, CO_CANCELED. */
