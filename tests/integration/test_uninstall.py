@@ -147,14 +147,14 @@ spec:
       spec:
         containers:
           - name: paddle
-            image: ccr-2vdh3abv-pub.cnc.bj.baidubce.com/paddle-operator/demo-wide-and-deep:v1
+            image: registry.example/paddle-operator/demo-wide-and-deep:v1
   ps:
     replicas: 2
     template:
       spec:
         containers:
           - name: paddle
-            image: ccr-2vdh3abv-pub.cnc.bj.baidubce.com/paddle-operator/demo-wide-and-deep:v1
+            image: registry.example/paddle-operator/demo-wide-and-deep:v1
 """
 
 
