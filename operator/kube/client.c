@@ -184,6 +184,7 @@ static void start_request(struct kube_op *op, const struct kube_cred_view *cred)
         .body = op->body,
         .body_len = op->body_len,
         .timeout_ms = op->deadline ? op->deadline - now : 0,
+        .connect_ms = c->opts.connect_ms,
         .silence_ms = op->silence_ms,
         .reply_max = op->class == KUBE_CLASS_STREAM ? ERROR_REPLY_MAX : c->opts.reply_max,
         .stream = op->class == KUBE_CLASS_STREAM,

@@ -133,6 +133,7 @@ struct kube_client_opts {
     size_t queue_max_bytes;       /* bodies of all requests; 0: 128 MiB */
     size_t reply_max;             /* bytes of one answer; 0: 64 MiB */
     bool json_only;               /* never ask for protobuf */
+    int64_t connect_ms;           /* for tests: for a connection at first; 0: 10 s */
     bool at_once;                 /* read bursts without batching: for measurements of latency */
     void (*sample)(void *arg, const struct kube_sample *s); /* or NULL */
     void *sample_arg;

@@ -22,6 +22,9 @@
 
 enum {
     CONNECT_MS = 10 * 1000,
+    /* The next connection gets twice the time, up to 40 s.  Otherwise each TLS handshake with a
+     * server that has hardly any processor would be abandoned and begun again. */
+    SLOW_MAX = 2,
     /* A connection with unacknowledged data or keep-alives for so long is dead. */
     USER_TIMEOUT_MS = 20 * 1000,
     KEEPALIVE_IDLE_S = 15,
@@ -62,6 +65,7 @@ struct kube_transport {
      * first answer).  Then a transfer must not wait to share another one's connection: behind a
      * watch it would wait forever. */
     bool one_each;
+    unsigned slow; /* doublings of the time that a connection may take; 0 after any answer */
     char date[64]; /* the last Date header, "Sat, 21 Nov 2026 22:43:57 GMT"; "" at first */
     time_t stamp;  /* the same, parsed; -1: invalid */
 };
@@ -73,6 +77,7 @@ struct kube_xfer {
     char *url;
     struct co_buf reply;
     size_t received;
+    int64_t connect_ms; /* before doublings */
     int64_t retry_after_ms;
     char *warnings; /* KUBE_WARNINGS_MAX bytes; NULL: none */
     bool stream;
@@ -172,6 +177,18 @@ static void note_protocol(const struct kube_xfer *x) {
     }
 }
 
+static void note_connection(const struct kube_xfer *x, int code, long status) {
+    struct kube_transport *t = x->pool->t;
+    curl_off_t ready_us = 0, us = 0;
+    curl_easy_getinfo(x->easy, CURLINFO_PRETRANSFER_TIME_T, &ready_us);
+    curl_easy_getinfo(x->easy, CURLINFO_TOTAL_TIME_T, &us);
+    if (status) {
+        t->slow = 0;
+    } else if (code == CO_TIMEOUT && !ready_us && us / 1000 >= x->connect_ms << t->slow) {
+        t->slow += t->slow < SLOW_MAX; /* once for all that waited for the same connection */
+    }
+}
+
 static void finish_xfer(struct kube_xfer *x, CURLcode rc) {
     struct kube_transport *t = x->pool->t;
     struct co_err err = {0};
@@ -179,6 +196,7 @@ static void finish_xfer(struct kube_xfer *x, CURLcode rc) {
     curl_easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status);
     int code = translate_code(rc, x);
     note_protocol(x);
+    note_connection(x, code, status);
     if (x->too_big) {
         co_err_set(&err, code, "the answer has more than %zu bytes", x->reply.max);
     } else if (code) {
@@ -396,7 +414,7 @@ static void set_connection(CURL *e, struct kube_xfer *x, const struct kube_xfer_
     /* Otherwise libcurl would block the loop for the DNS resolver of a canceled transfer. */
     curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
     curl_easy_setopt(e, CURLOPT_UPLOAD_BUFFERSIZE, (long)UPLOAD_BUFFER);
-    curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
+    curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)(x->connect_ms << t->slow));
     curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)opts->timeout_ms);
     if (opts->silence_ms) { /* costs a timer each second, so watches measure it themselves */
         curl_easy_setopt(e, CURLOPT_LOW_SPEED_LIMIT, 1L);
@@ -471,6 +489,7 @@ int kube_xfer_start(struct kube_transport *t, struct kube_xfer_opts *opts, struc
         .easy = easy,
         .url = co_xasprintf("%s%s", t->endpoint.base, opts->path),
         .reply = CO_BUF(opts->reply_max),
+        .connect_ms = opts->connect_ms ? opts->connect_ms : CONNECT_MS,
         .retry_after_ms = -1,
         .stream = opts->stream,
         .data = opts->data,

@@ -33,6 +33,7 @@ struct kube_xfer_opts {
     const char *body;          /* or NULL; borrowed until done or kube_xfer_cancel */
     size_t body_len;
     int64_t timeout_ms; /* for the whole transfer; 0: none (streams) */
+    int64_t connect_ms; /* for the connection at first; 0: 10 s */
     int64_t silence_ms; /* longest time without a byte; rounded up to seconds; 0: no limit */
     size_t reply_max;
     bool stream; /* use the pool of streams, and pass the body of a 2xx to data */

@@ -21,7 +21,8 @@
 enum {
     PAGE = 1000,
     LIST_DEADLINE_MS = 60 * 1000,
-    /* A page of which no byte has come for so long will not come at all. */
+    /* If no byte of a page comes for so long, its connection may be dead: request it on a new one,
+     * and wait twice as long, as the server may just be slow. */
     LIST_IDLE_MS = 10 * 1000,
     /* After so many lists in a row that are older than what was seen before, the API server's data
      * must have been reset.  A single one may come from a server that lags. */
@@ -64,6 +65,7 @@ struct kube_watch {
     unsigned failures;               /* in a row */
     unsigned shed;       /* streams in a row that the server ended soon, after some events */
     unsigned behind;     /* stale lists in a row */
+    unsigned late;       /* pages in a row that did not come in time */
     int64_t opened;      /* loop time of the stream's start */
     int64_t received_at; /* loop time of its last byte */
     bool begun;          /* false: it is held */
@@ -278,6 +280,7 @@ static void take_page(struct kube_watch *w, const struct kube_reply *reply) {
 static void on_page(void *arg, int code, const struct kube_reply *reply, const struct co_err *err) {
     struct kube_watch *w = arg;
     w->op = NULL;
+    w->late = code == CO_TIMEOUT ? w->late + 1 : 0;
     enter_callback(w);
     if (!code) {
         take_page(w, reply);
@@ -304,6 +307,13 @@ static void on_page(void *arg, int code, const struct kube_reply *reply, const s
     (void)leave_callback(w);
 }
 
+/* A server that takes longer than this for a page would otherwise never deliver one. */
+static int64_t page_silence_ms(const struct kube_watch *w) {
+    unsigned doublings = w->late < 16 ? w->late : 16;
+    int64_t ms = w->opts.list_idle_ms << doublings;
+    return ms < LIST_DEADLINE_MS ? ms : LIST_DEADLINE_MS;
+}
+
 static void add_param(struct kube_req *req, const char *key, const char *value) {
     for (size_t i = 0; value && i < KUBE_PARAMS; i++) {
         if (!req->params[i].key) {
@@ -318,7 +328,7 @@ static void begin_list(struct kube_watch *w) {
     snprintf(limit, sizeof(limit), "%d", w->opts.page);
     struct kube_req req = kube_req_for(KUBE_LIST, w->opts.type, w->ns, NULL, on_page, w);
     req.deadline_ms = LIST_DEADLINE_MS;
-    req.silence_ms = w->opts.list_idle_ms;
+    req.silence_ms = page_silence_ms(w);
     req.answer = KUBE_TEXT; /* report_items parses one item at a time */
     add_param(&req, "limit", limit);
     add_param(&req, "labelSelector", w->label_selector);
@@ -478,7 +488,7 @@ static void on_data(void *arg, const char *data, size_t len) {
     struct kube_watch *w = arg;
     struct co_err err = {0};
     w->received_at = co_loop_now(w->loop);
-    if (w->received_at - w->opened > HEALTHY_MS) {
+    if (w->received_at - w->opened > w->opts.healthy_ms) {
         w->failures = 0;
     }
     enter_callback(w);
@@ -499,7 +509,8 @@ static void on_stream_end(
     bool torn = kube_frame_torn(&w->frame) || w->events.part.len;
     w->op = NULL;
     stop_stream(w);
-    if (lived > HEALTHY_MS) {
+    /* Without an answer the time went into connecting: that is no reason to come back sooner. */
+    if (lived > w->opts.healthy_ms && reply->status == 200) {
         w->failures = w->shed = 0;
     }
     enter_callback(w);
@@ -512,7 +523,7 @@ static void on_stream_end(
         co_err_set(&early, CO_UNAVAILABLE, "watch %s: ended after %" PRId64 " ms%s",
             w->opts.type->plural, lived, torn ? " inside an event" : "");
         pause_after(w, &early, -1);
-    } else if (lived < HEALTHY_MS) {
+    } else if (lived < w->opts.healthy_ms) {
         pause_for(w, shed_ms(w));
     } else {
         begin_stream(w);
@@ -589,6 +600,7 @@ struct kube_watch *kube_watch_new(struct kube_client *c, const struct kube_watch
     w->opts.backoff_max_ms = or_default(opts->backoff_max_ms, BACKOFF_MAX_MS);
     w->opts.idle_max_ms = or_default(opts->idle_max_ms, IDLE_MAX_MS);
     w->opts.list_idle_ms = or_default(opts->list_idle_ms, LIST_IDLE_MS);
+    w->opts.healthy_ms = or_default(opts->healthy_ms, HEALTHY_MS);
     w->opts.timeout_min_s = or_default(opts->timeout_min_s, TIMEOUT_MIN_S);
     kube_frame_init(&w->frame, KUBE_EVENT_MAX);
     w->timer = co_timer_new(w->loop, on_timer, w);

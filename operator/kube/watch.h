@@ -47,7 +47,9 @@ struct kube_watch_opts {
     int64_t backoff_min_ms; /* 200 */
     int64_t backoff_max_ms; /* 8 s */
     int64_t idle_max_ms;    /* 150 s without a byte (bookmarks come every minute): reconnect */
-    int64_t list_idle_ms;   /* 10 s without a byte of a page: request it on a new connection */
+    int64_t list_idle_ms;   /* 10 s without a byte of a page: request it on a new connection, with
+                             * twice the patience each time */
+    int64_t healthy_ms;     /* 3 s: a stream that lives longer resets the backoff */
     int64_t timeout_min_s; /* 300: the server is asked to end a watch after one to two times this */
 };
 

@@ -1,5 +1,6 @@
 #include "operator/kube/watch.h"
 
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -330,6 +331,112 @@ static void silence_is_noticed_and_the_connection_not_used_again(void **state) {
     assert_int_equal(w->server.n_connections, 3);
 }
 
+static void a_page_that_does_not_come_is_waited_for_longer_each_time(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {
+        {NULL, 0, NULL, FAKE_HOLD}, {NULL, 0, NULL, FAKE_HOLD}, EMPTY, HELD("10")};
+    fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
+    int64_t begun = co_now_ms();
+    start(w, 0);
+    run(w, "!timeout !timeout B E");
+    assert_true(co_now_ms() - begun >= 1000 + 2000);
+}
+
+enum { TRIES = 4, CONNECT_MS = 100, BACKOFF_MS = 64 };
+
+/* How long each connection lasted until it was abandoned, and the pause after it. */
+struct tries {
+    int64_t began, lasted[TRIES], pause[TRIES];
+    int n;
+};
+
+static void on_failed_try(void *arg, const struct co_err *err, int64_t retry_ms) {
+    struct tries *h = arg;
+    (void)err;
+    h->lasted[h->n] = co_now_ms() - h->began;
+    h->pause[h->n++] = retry_ms;
+    h->began = co_now_ms() + retry_ms;
+}
+
+/* The kernel accepts connections, and the program has no processor to answer them. */
+static void a_slow_handshake_gets_more_time_each_time(void **state) {
+    struct world *w = *state;
+    struct kube_config *cfg = fake_config(&w->server);
+    struct kube_client *client;
+    struct tries h = {.began = co_now_ms()};
+    const struct kube_watch_ops slow = {.error = on_failed_try};
+    const struct kube_watch_opts opts = {.type = pods,
+        .ops = &slow,
+        .arg = &h,
+        .backoff_min_ms = BACKOFF_MS,
+        .backoff_max_ms = 100 * BACKOFF_MS};
+    free(cfg->server);
+    cfg->server = co_xasprintf("https://127.0.0.1:%u", w->server.port);
+    co_poll_set(w->server.poll, 0);
+    assert_int_equal(kube_client_new(w->loop, cfg,
+                         &(struct kube_client_opts){.connect_ms = CONNECT_MS}, &client, NULL),
+        0);
+    struct kube_watch *watch = kube_watch_new(client, &opts);
+    while (h.n < TRIES && !w->late) {
+        co_loop_turn(w->loop);
+    }
+    kube_watch_free(watch);
+    kube_client_free(client);
+    assert_int_equal(h.n, TRIES);
+    for (int i = 0; i < TRIES; i++) {
+        print_message("connection %d: %" PRId64 " ms, then a pause of %" PRId64 " ms\n", i,
+            h.lasted[i], h.pause[i]);
+        assert_true(h.lasted[i] >= (CONNECT_MS << (i < 2 ? i : 2)) * 9 / 10); /* as curl counts */
+        assert_true(h.pause[i] >= (BACKOFF_MS << i) / 2);
+    }
+}
+
+static void ignore_begin(void *arg, uint64_t upto) {
+    (void)arg;
+    (void)upto;
+}
+
+static void ignore_end(void *arg) {
+    (void)arg;
+}
+
+static void close_newest(void *arg) {
+    struct world *w = arg;
+    fake_close(&w->server.connections[w->server.n_connections - 1]);
+}
+
+/* Each of these streams lives long enough, as time goes; but none is ever answered. */
+static void a_stream_that_was_not_answered_does_not_reset_the_backoff(void **state) {
+    struct world *w = *state;
+    static const struct fake_step unanswered = {"watch=true", 0, NULL, FAKE_HOLD};
+    const struct fake_step steps[] = {EMPTY, unanswered, unanswered, unanswered, unanswered};
+    struct tries h = {.n = 0};
+    const struct kube_watch_ops recording = {
+        .sync_begin = ignore_begin, .sync_end = ignore_end, .error = on_failed_try};
+    const struct kube_watch_opts opts = {.type = pods,
+        .label_selector = "a=b",
+        .page = 2,
+        .ops = &recording,
+        .arg = &h,
+        .backoff_min_ms = BACKOFF_MS,
+        .backoff_max_ms = 100 * BACKOFF_MS,
+        .healthy_ms = 1};
+    struct co_timer *close = co_timer_new(w->loop, close_newest, w);
+    fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
+    w->watch = kube_watch_new(w->client, &opts);
+    for (int i = 0; i < TRIES; i++) {
+        while (w->server.served < (size_t)i + 2 && !w->late) {
+            co_loop_turn(w->loop);
+        }
+        co_timer_start(close, 10);
+        while (h.n == i && !w->late) {
+            co_loop_turn(w->loop);
+        }
+        assert_true(h.pause[i] >= (BACKOFF_MS << i) / 2);
+    }
+    co_timer_free(close);
+}
+
 static void set_true(void *arg) {
     *(bool *)arg = true;
 }
@@ -427,6 +534,11 @@ int main(void) {
             a_server_that_closes_watches_again_and_again_is_given_time, setup, teardown),
         cmocka_unit_test_setup_teardown(
             silence_is_noticed_and_the_connection_not_used_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_page_that_does_not_come_is_waited_for_longer_each_time, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_slow_handshake_gets_more_time_each_time, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_stream_that_was_not_answered_does_not_reset_the_backoff, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_data_reset_found_by_another_watch_relists, setup, teardown),
         cmocka_unit_test_setup_teardown(
