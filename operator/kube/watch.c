@@ -49,7 +49,6 @@ static const char *const state_names[] = {"paused", "listing", "streaming"};
 
 struct kube_watch {
     struct kube_client *c;
-    struct co_loop *loop;
     struct kube_watch_opts opts;
     char *ns, *label_selector;
     enum watch_state state;
@@ -66,8 +65,8 @@ struct kube_watch {
     unsigned shed;       /* streams in a row that the server ended soon, after some events */
     unsigned behind;     /* stale lists in a row */
     unsigned late;       /* pages in a row that did not come in time */
-    int64_t opened;      /* loop time of the stream's start */
-    int64_t received_at; /* loop time of its last byte */
+    int64_t opened;      /* when the stream was requested */
+    int64_t received_at; /* when its last byte was read */
     bool begun;          /* false: it is held */
     bool synced;         /* the first list has ended */
     bool reported;       /* the stream has had an event */
@@ -487,7 +486,7 @@ static int on_event(void *arg, const char *name, size_t name_len, const char *ob
 static void on_data(void *arg, const char *data, size_t len) {
     struct kube_watch *w = arg;
     struct co_err err = {0};
-    w->received_at = co_loop_now(w->loop);
+    w->received_at = co_now_ms();
     if (w->received_at - w->opened > w->opts.healthy_ms) {
         w->failures = 0;
     }
@@ -505,7 +504,7 @@ static void on_data(void *arg, const char *data, size_t len) {
 static void on_stream_end(
     void *arg, int code, const struct kube_reply *reply, const struct co_err *err) {
     struct kube_watch *w = arg;
-    int64_t lived = co_loop_now(w->loop) - w->opened;
+    int64_t lived = co_now_ms() - w->opened;
     bool torn = kube_frame_torn(&w->frame) || w->events.part.len;
     w->op = NULL;
     stop_stream(w);
@@ -542,16 +541,16 @@ static void begin_stream(struct kube_watch *w) {
     add_param(&req, "timeoutSeconds", timeout);
     add_param(&req, "labelSelector", w->label_selector);
     w->reported = false;
-    w->opened = w->received_at = co_loop_now(w->loop);
+    w->opened = w->received_at = co_now_ms();
     set_state(w, WATCH_STREAMING);
-    co_timer_start(w->timer, w->opts.idle_max_ms);
+    co_timer_start_awake(w->timer, w->opts.idle_max_ms);
     w->op = kube_stream(w->c, &req, on_data);
 }
 
 static void check_silence(struct kube_watch *w) {
-    int64_t left = w->received_at + w->opts.idle_max_ms - co_loop_now(w->loop);
+    int64_t left = w->received_at + w->opts.idle_max_ms - co_now_ms();
     if (left > 0) {
-        co_timer_start(w->timer, left);
+        co_timer_start_awake(w->timer, left);
         return;
     }
     struct co_err err = {0};
@@ -591,7 +590,6 @@ static char *copy_text(const char *s) {
 struct kube_watch *kube_watch_new(struct kube_client *c, const struct kube_watch_opts *opts) {
     struct kube_watch *w = co_xcalloc(1, sizeof(*w));
     w->c = c;
-    w->loop = kube_client_loop(c);
     w->opts = *opts;
     w->ns = copy_text(opts->ns);
     w->label_selector = copy_text(opts->label_selector);
@@ -603,7 +601,7 @@ struct kube_watch *kube_watch_new(struct kube_client *c, const struct kube_watch
     w->opts.healthy_ms = or_default(opts->healthy_ms, HEALTHY_MS);
     w->opts.timeout_min_s = or_default(opts->timeout_min_s, TIMEOUT_MIN_S);
     kube_frame_init(&w->frame, KUBE_EVENT_MAX);
-    w->timer = co_timer_new(w->loop, on_timer, w);
+    w->timer = co_timer_new(kube_client_loop(c), on_timer, w);
     if (!opts->held) {
         kube_watch_begin(w);
     }

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "common/clock_testing.h"
 #include "operator/kube/fake_server_testing.h"
 
 /* The same in both forms that an API server has. */
@@ -437,6 +438,20 @@ static void a_stream_that_was_not_answered_does_not_reset_the_backoff(void **sta
     co_timer_free(close);
 }
 
+/* A process that was stopped has not read what came meanwhile. */
+static void a_stop_of_this_process_is_no_silence(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {EMPTY, HELD("10")};
+    fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
+    start(w, 60 * 1000);
+    run(w, "B E");
+    co_test_clock_forward(3600 * 1000);
+    for (int i = 0; i < 10; i++) {
+        co_loop_serve(w->loop);
+    }
+    assert_string_equal(w->trace.data, "B E");
+}
+
 static void set_true(void *arg) {
     *(bool *)arg = true;
 }
@@ -534,6 +549,7 @@ int main(void) {
             a_server_that_closes_watches_again_and_again_is_given_time, setup, teardown),
         cmocka_unit_test_setup_teardown(
             silence_is_noticed_and_the_connection_not_used_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_stop_of_this_process_is_no_silence, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_page_that_does_not_come_is_waited_for_longer_each_time, setup, teardown),
         cmocka_unit_test_setup_teardown(a_slow_handshake_gets_more_time_each_time, setup, teardown),
