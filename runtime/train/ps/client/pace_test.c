@@ -82,7 +82,7 @@ static void a_trainer_that_has_ended_is_not_waited_for(void **state) {
         }
         pthread_join(r.thread, NULL);
         if (way == 2) { /* it comes back, and begins where the slowest is known to be: the report
-                         * of trainer 0's last step may still be under way, one step less is sure */
+                         * of trainer 0's last step may still be in flight, one step less is sure */
             c[1] = world_enter(&w, 1, bounded);
             step(c[0], AHEAD - 1);
             step(c[1], 1);
