@@ -166,7 +166,7 @@ struct rt_server_options {
  * data.  Sync: it did not return in time, or gave up; all other trainers are notified.  Async:
  * training continues without it, and it may still return under its id.  Then rt_load, rt_init_dense
  * and rt_barrier do not repeat what the job did together up to its last completed barrier.  When
- * the others have finished, it has one more lease to return.
+ * the others have finished, it has return_ms once more.
  * CO_TIMEOUT: some trainers never connected.  CO_UNAVAILABLE: the address is in use. */
 CO_MUST_CHECK int rt_server_run(
     const struct rt_job *job, const struct rt_server_options *options, struct co_err *err);

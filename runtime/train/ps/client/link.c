@@ -224,14 +224,20 @@ void psc_links_tick(struct rt_client *c, int64_t now, int64_t tick_ms) {
     struct psc_links *k = c->links;
     psc_lock(c);
     /* After 20 missed ticks this process itself was stopped (SIGSTOP, a debugger): the servers'
-     * silence is then no sign of their loss, and their leases start again. */
-    bool stopped = k->ticked_ms && now - k->ticked_ms > 20 * tick_ms;
+     * silence is then no sign of their loss, and their leases start again; one that was away could
+     * not come back meanwhile. */
+    int64_t since = k->ticked_ms ? now - k->ticked_ms : 0;
+    bool stopped = since > 20 * tick_ms;
     k->ticked_ms = now;
     psc_unlock(c);
     for (uint32_t i = 0; i < k->n; i++) {
         struct psc_link *l = &k->at[i];
         psc_lock(c);
         l->received_ms = stopped ? now : l->received_ms;
+        if (stopped) {
+            int64_t most = now + c->options.return_ms;
+            l->until_ms = l->until_ms + since < most ? l->until_ms + since : most;
+        }
         struct rpc_stream *stream = psc_link_tick(l, now);
         struct co_err why = l->lanes.broken;
         bool pinged = l->pinged_ms == now;

@@ -63,6 +63,21 @@ static void a_server_must_be_back_in_time_in_every_state(void **state) {
     }
 }
 
+/* A trainer that is stopped meanwhile reads nothing: the server may have come back long ago. */
+static void a_stopped_trainer_waits_as_long_as_before(void **state) {
+    (void)state;
+    struct bare b;
+    bare_start(&b);
+    b.c.options.return_ms = 2000;
+    psc_links_tick(&b.c, 2900, 100); /* 100 ms of its time are left */
+    psc_links_tick(&b.c, 700000, 100);
+    psc_links_tick(&b.c, 700099, 100);
+    assert_int_equal(0, b.k->failed.code);
+    psc_links_tick(&b.c, 700100, 100);
+    assert_int_equal(CO_PEERLOST, b.k->failed.code);
+    psc_links_free(&b.c);
+}
+
 /* A server that comes back and breaks again, and answers nothing, has less time each time. */
 static void only_an_answer_renews_the_return_time(void **state) {
     (void)state;
@@ -345,6 +360,7 @@ static void a_server_that_is_silent_after_its_welcome_fails_the_start(void **sta
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_server_must_be_back_in_time_in_every_state),
+        cmocka_unit_test(a_stopped_trainer_waits_as_long_as_before),
         cmocka_unit_test(only_an_answer_renews_the_return_time),
         cmocka_unit_test(a_silent_greeting_does_not_begin_the_return_time_again),
         cmocka_unit_test(the_clock_of_calls_stands_still_while_a_link_is_away),

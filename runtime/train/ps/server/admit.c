@@ -222,7 +222,6 @@ static void join_member(struct pss_session *se, const Rpc__Hello *h) {
     (void)snprintf(m->peer, sizeof(m->peer), "%s", rpc_stream_peer(se->stream));
     se->trainer = trainer;
     pss_session_set(se, PSS_SESSION_JOINED);
-    s->orphan_ms = 0;
     say_joined(s, trainer, same_process);
     if (m->state != PSS_MEMBER_ALIVE && m->state != PSS_MEMBER_FINISHED) {
         pss_member_set(&s->members, trainer, PSS_MEMBER_ALIVE);

@@ -83,7 +83,7 @@ struct pss_server {
     int64_t ticked_ms;      /* the last tick; 0: none yet */
     int64_t said_ms;        /* when the log last said which trainers are missing */
     int64_t first_ms;       /* first hello; 0: none yet */
-    int64_t orphan_ms;      /* since when only lost trainers have not finished; 0: not so */
+    int64_t left_ms;        /* when a trainer last finished, gave up or was away */
     uint32_t unsaid;        /* members that have finished, which the others do not know yet */
     bool over;              /* result is decided */
     int64_t over_ms;

@@ -49,6 +49,7 @@ int pss_session_answer(struct rpc_stream *stream, uint64_t seq, struct co_err *e
 
 void pss_server_finish(struct pss_server *s, uint32_t trainer) {
     pss_member_set(&s->members, trainer, PSS_MEMBER_FINISHED);
+    s->left_ms = co_now_ms();
     for (uint32_t i = 0; i < s->config.shards; i++) {
         shard_finished(s->shards[i], trainer);
     }

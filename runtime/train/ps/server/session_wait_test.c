@@ -396,27 +396,92 @@ static void a_silent_trainer_is_lost_after_its_lease(void **state) {
     peer_end(p);
 }
 
-/* Async: the others have finished; the lost one has one more lease to come back. */
+/* Async: the others have finished.  The lost one has return_ms once more to come back, however long
+ * a lease is; 0: nobody waits for it. */
 static void only_lost_trainers_left_end_the_job(void **state) {
     (void)state;
-    struct pss_server_config c = usual;
-    c.lease_ms = 1500;
-    co_test_clock_slow(true); /* nobody is lost because the machine stands still */
-    struct session_peer *p = serve(&c);
-    join_as(p, 0, RT_ASYNC);
-    struct session_peer *q = peer_new(p->server);
-    join_as(q, 1, RT_ASYNC);
-    send_leave(q, "no data");
-    await(q, &q->closed, 1);
-    send_finish(p);
-    await(p, &p->answers, 2);
-    co_test_clock_slow(false);
-    struct co_err err = {0};
-    assert_int_equal(CO_PEERLOST, pss_server_wait(p->server, &err));
-    assert_non_null(strstr(err.msg, "gave up: no data"));
-    assert_non_null(strstr(err.msg, "did not come back before the others ended"));
-    peer_free(q);
-    peer_end(p);
+    for (int returns = 0; returns < 2; returns++) {
+        struct pss_server_config c = usual;
+        c.lease_ms = 600000;
+        c.return_ms = returns ? 1500 : 0;
+        co_test_clock_slow(true); /* nobody is lost because the machine stands still */
+        struct session_peer *p = serve(&c);
+        join_as(p, 0, RT_ASYNC);
+        struct session_peer *q = peer_new(p->server);
+        join_as(q, 1, RT_ASYNC);
+        send_leave(q, "no data");
+        await(q, &q->closed, 1);
+        send_finish(p);
+        await(p, &p->answers, 2);
+        co_test_clock_slow(false);
+        struct co_err err = {0};
+        assert_int_equal(CO_PEERLOST, pss_server_wait(p->server, &err));
+        assert_non_null(strstr(err.msg, "gave up: no data"));
+        assert_non_null(strstr(err.msg, "did not come back before the others ended"));
+        peer_free(q);
+        peer_end(p);
+    }
+}
+
+/* A server without connections, whose ticks the test makes while it holds the clock: trainer 0 of n
+ * has finished, and trainer 1's connection is broken. */
+static void bare_init(struct pss_server *s, uint32_t n) {
+    co_test_clock_hold(true);
+    *s = (struct pss_server){.config = {.trainers = n,
+                                 .lease_ms = 600000,
+                                 .return_ms = 60000,
+                                 .start_timeout_ms = 90000,
+                                 .quiet = true},
+        .mode = RT_ASYNC,
+        .fd = -1,
+        .first_ms = co_now_ms()};
+    pss_members_init(&s->members, n);
+    pss_server_tick(s);
+    pss_server_finish(s, 0);
+    pss_member_set(&s->members, 1, PSS_MEMBER_ALIVE);
+    pss_server_miss(s, 1, "connection closed");
+}
+
+static void bare_done(struct pss_server *s) {
+    pss_members_done(&s->members);
+    co_test_clock_hold(false);
+}
+
+/* Of a process that runs all the time; returns how long the job lasted. */
+static int64_t run_for(struct pss_server *s, int64_t ms) {
+    int64_t i = 0;
+    for (; i < ms && !s->over; i += 50) {
+        co_test_clock_forward(50);
+        pss_server_tick(s);
+    }
+    return i;
+}
+
+/* Who has waited for the last trainer since its connection broke does not do so twice. */
+static void the_last_trainer_is_waited_for_once(void **state) {
+    (void)state;
+    struct pss_server s;
+    bare_init(&s, 2);
+    assert_in_range(run_for(&s, 600000), 60000, 60100);
+    assert_int_equal(CO_PEERLOST, s.result.code);
+    bare_done(&s);
+}
+
+/* A process that is stopped, a machine that stands still: nobody could come meanwhile. */
+static void a_stopped_server_waits_as_long_as_before(void **state) {
+    (void)state;
+    struct pss_server s;
+    bare_init(&s, 3); /* trainer 2 has not come yet */
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(10000, run_for(&s, 10000));
+        co_test_clock_forward(1000000);
+        pss_server_tick(&s);
+    }
+    assert_int_equal(PSS_MEMBER_AWAY, s.members.all[1].state);
+    assert_in_range(run_for(&s, 600000), 59900, 60100); /* its 90 s, of which 30 s were over */
+    assert_int_equal(CO_TIMEOUT, s.result.code);
+    assert_int_equal(PSS_MEMBER_LOST, s.members.all[1].state); /* after 60 s */
+    bare_done(&s);
 }
 
 /* A server that was restarted while the job ends learns only of those that had not finished
@@ -465,6 +530,8 @@ int main(void) {
         cmocka_unit_test(a_trainer_that_finished_before_the_restart_is_not_waited_for),
         cmocka_unit_test(a_silent_trainer_is_lost_after_its_lease),
         cmocka_unit_test(only_lost_trainers_left_end_the_job),
+        cmocka_unit_test(the_last_trainer_is_waited_for_once),
+        cmocka_unit_test(a_stopped_server_waits_as_long_as_before),
     };
     return cmocka_run_group_tests_name("session_wait", tests, NULL, NULL);
 }

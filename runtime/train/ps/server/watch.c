@@ -15,12 +15,9 @@ enum { SAY_MS = 10000 };
 
 void pss_server_check_end(struct pss_server *s) {
     uint32_t done = pss_members_in(&s->members, PSS_MEMBER_FINISHED);
-    uint32_t lost = pss_members_in(&s->members, PSS_MEMBER_LOST);
     if (done == s->members.n) {
         pss_server_say(s, "all %u trainers have finished", done);
         pss_server_over(s, &(struct co_err){0});
-    } else if (done + lost == s->members.n && !s->orphan_ms) {
-        s->orphan_ms = co_now_ms();
     }
 }
 
@@ -44,6 +41,7 @@ void pss_server_miss(struct pss_server *s, uint32_t trainer, const char *cause) 
     char text[640];
     (void)snprintf(m->cause, sizeof(m->cause), "%s", cause);
     m->until_ms = now + s->config.return_ms;
+    s->left_ms = now;
     pss_member_set(&s->members, trainer, PSS_MEMBER_AWAY);
     meter_add(METER_M_MISSED, METER_MISSED_AWAY, 1);
     pss_member_describe(&s->members, trainer, now, text, sizeof(text));
@@ -53,13 +51,15 @@ void pss_server_miss(struct pss_server *s, uint32_t trainer, const char *cause) 
 void pss_server_expect(struct pss_server *s, uint32_t trainer) {
     struct pss_member *m = &s->members.all[trainer];
     (void)snprintf(m->cause, sizeof(m->cause), "it left to join again");
-    m->until_ms = co_now_ms() + return_wait(s);
+    s->left_ms = co_now_ms();
+    m->until_ms = s->left_ms + return_wait(s);
     pss_member_set(&s->members, trainer, PSS_MEMBER_AWAY);
 }
 
 void pss_server_lose(struct pss_server *s, uint32_t trainer, const char *cause) {
     struct pss_member *m = &s->members.all[trainer];
     (void)snprintf(m->cause, sizeof(m->cause), "%s", cause);
+    s->left_ms = m->state == PSS_MEMBER_AWAY ? s->left_ms : co_now_ms();
     pss_member_set(&s->members, trainer, PSS_MEMBER_LOST);
     meter_add(METER_M_MISSED, METER_MISSED_LOST, 1);
     char text[640];
@@ -89,10 +89,26 @@ static void drop_silent(struct pss_server *s, struct pss_session *se) {
     rpc_stream_cancel(se->stream);
 }
 
-static void check_leases(struct pss_server *s, int64_t now) {
-    /* If this process was stopped for a while, the silence of trainers proves nothing. */
-    bool was_away = s->ticked_ms && now - s->ticked_ms > AWAY_MS;
-    s->ticked_ms = now;
+static int64_t later(int64_t ms, int64_t by_ms, int64_t most_ms) {
+    return ms + by_ms < most_ms ? ms + by_ms : most_ms;
+}
+
+/* This process was stopped for so long: nobody could come or say anything here, so what others have
+ * to do in time they have to do so much later. */
+static void excuse(struct pss_server *s, int64_t stopped_ms, int64_t now) {
+    for (uint32_t i = 0; i < s->members.n; i++) {
+        struct pss_member *m = &s->members.all[i];
+        m->until_ms = later(m->until_ms, stopped_ms, now + return_wait(s));
+    }
+    for (struct pss_session *se = s->sessions; se; se = se->next) {
+        se->since_ms = later(se->since_ms, stopped_ms, now);
+    }
+    s->first_ms = s->first_ms ? later(s->first_ms, stopped_ms, now) : 0;
+    s->left_ms = later(s->left_ms, stopped_ms, now);
+    s->over_ms = later(s->over_ms, stopped_ms, now);
+}
+
+static void check_leases(struct pss_server *s, int64_t now, bool was_away) {
     for (uint32_t i = 0; i < s->members.n && !s->over; i++) {
         struct pss_member *m = &s->members.all[i];
         if (m->state == PSS_MEMBER_ALIVE && (was_away || rpc_stream_paused(m->stream))) {
@@ -163,6 +179,12 @@ static bool all_finished_before(const struct pss_server *s, int64_t now) {
            absent + pss_members_in(&s->members, PSS_MEMBER_FINISHED) == s->members.n;
 }
 
+/* All but lost trainers have finished. */
+static bool is_orphaned(const struct pss_server *s) {
+    uint32_t lost = pss_members_in(&s->members, PSS_MEMBER_LOST);
+    return lost > 0 && lost + pss_members_in(&s->members, PSS_MEMBER_FINISHED) == s->members.n;
+}
+
 static void check_missing(struct pss_server *s, int64_t now) {
     struct co_err err = {0};
     char list[128], refused[PSS_REFUSED_MAX];
@@ -181,7 +203,7 @@ static void check_missing(struct pss_server *s, int64_t now) {
             "trainers %s of %u have not come within %.1f s of the first one%s", list,
             s->config.trainers, (double)s->config.start_timeout_ms / 1000, refused);
         pss_server_over(s, &err);
-    } else if (s->orphan_ms && now - s->orphan_ms > s->config.lease_ms) {
+    } else if (is_orphaned(s) && now - s->left_ms > s->config.return_ms) {
         for (uint32_t i = 0; i < s->members.n && !s->over; i++) {
             if (s->members.all[i].state == PSS_MEMBER_LOST) {
                 char text[640];
@@ -215,10 +237,15 @@ void pss_server_notify(struct pss_server *s) {
 
 void pss_server_tick(void *arg) {
     struct pss_server *s = arg;
-    int64_t now = co_now_ms();
+    int64_t now = co_now_ms(), since = s->ticked_ms ? now - s->ticked_ms : 0;
+    bool was_away = since > AWAY_MS;
+    s->ticked_ms = now;
+    if (was_away) {
+        excuse(s, since, now);
+    }
     if (!s->over && !atomic_load(&s->stopping)) {
         pss_server_send_finished(s);
-        check_leases(s, now);
+        check_leases(s, now, was_away);
         pss_server_check_load(s);
         pss_server_check_order(s);
         check_missing(s, now);
