@@ -703,6 +703,48 @@ static void the_first_checkpoint_after_a_restore_is_full(void **state) {
     }
 }
 
+/* As by a clean-up of old files, which removes the full one first: a delta that nothing can load
+ * any more would be reported as a checkpoint. */
+static void a_delta_whose_chain_is_not_whole_is_made_full(void **state) {
+    static const struct {
+        uint64_t number;
+        const char *file;
+        bool cut; /* it is shorter; else it is gone */
+    } rows[] = {
+        {1, "MANIFEST", false},
+        {1, "part-00001", false},
+        {1, "part-00000", true},
+        {2, "MANIFEST", false},
+        {2, "part-00000", true},
+        {3, "part-00001", false},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOFREE char *dir = co_xasprintf("%s/%zu", (const char *)*state, i);
+        CO_AUTOFREE char *in = ckpt_point_dir(dir, rows[i].number);
+        CO_AUTOFREE char *path = co_xasprintf("%s/%s", in, rows[i].file);
+        struct rt_checkpoint made = {0}, got = {0};
+        struct world w;
+        world_start(&w, 2, 1, 1, NULL);
+        struct rt_client *c = enter(&w, 0, (struct rt_client_options){0});
+        for (uint64_t n = 1; n <= 3; n++) {
+            push_batch(c, n, true);
+            OK(rt_checkpoint(c, dir, NULL, &made, &err));
+            assert_int_equal(n == 1, made.full);
+        }
+        assert_int_equal(0, rows[i].cut ? truncate(path, 100) : unlink(path));
+        push_batch(c, 4, true);
+        CO_AUTOFREE struct values *want = read_all(c);
+        OK(rt_checkpoint(c, dir, NULL, &made, &err));
+        assert_true(made.full);
+        OK(rt_restore(c, dir, &got, &err));
+        assert_int_equal(made.number, got.number);
+        CO_AUTOFREE struct values *have = read_all(c);
+        assert_memory_equal(want, have, sizeof(*have));
+        OK(rt_finish(c, &err));
+        world_end(&w);
+    }
+}
+
 /* One that took over from another, which continues later: neither knows what the other made.  Each
  * checkpoint has the values of its instant. */
 static void another_trainer_makes_the_next_checkpoint(void **state) {
@@ -1078,6 +1120,7 @@ int main(void) {
         CO_TEST_IN_FOLDER(a_server_without_its_port_takes_no_directory),
         CO_TEST_IN_FOLDER(a_directory_that_cannot_be_listed_is_an_error),
         CO_TEST_IN_FOLDER(the_first_checkpoint_after_a_restore_is_full),
+        CO_TEST_IN_FOLDER(a_delta_whose_chain_is_not_whole_is_made_full),
         CO_TEST_IN_FOLDER(a_checkpoint_after_a_failed_one_gets_its_own_number),
         CO_TEST_IN_FOLDER(another_trainer_makes_the_next_checkpoint),
         CO_TEST_IN_FOLDER(modes_say_which_rows_are_saved),

@@ -214,23 +214,28 @@ static void prune(
     pthread_mutex_unlock(&sv->m);
 }
 
-/* The checkpoint that a delta builds on may have been removed meanwhile.  ret_hash: of its
- * manifest; 0 for a full one, which builds on none. */
-static int check_previous(const Rpc__CkptOrder *o, uint64_t *ret_hash, struct co_err *err) {
-    struct ckpt_point p = {0};
+/* The checkpoints that a delta builds on may have been removed meanwhile, any of them: a clean-up
+ * of old files begins with the full one.  ret_hash: of the manifest of the last one; 0 for a full
+ * one, which builds on none. */
+static int check_previous(
+    struct shard_saver *sv, const Rpc__CkptOrder *o, uint64_t *ret_hash, struct co_err *err) {
+    CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *c = NULL;
     struct co_err why = {0};
     *ret_hash = 0;
     if (o->root == o->number) {
         return 0;
     }
-    int rc = ckpt_point_read(o->dir, o->previous, &p, &why);
-    bool fits = rc == 0 && p.base == o->root &&
-                ckpt_save_is_partial(p.save) == ckpt_save_is_partial(o->mode);
-    *ret_hash = p.hash;
-    ckpt_point_done(&p);
-    return fits ? 0
-                : co_err_set(err, CO_CONFLICT, "the checkpoint that it is based on is missing%s%s",
-                      rc < 0 ? ": " : "", rc < 0 ? why.msg : "");
+    int rc = ckpt_chain_open(o->dir, o->previous, &c, &why);
+    const struct ckpt_point *p = rc == 0 ? &c->points[c->n - 1] : NULL;
+    if (p && p->base == o->root && ckpt_save_is_partial(p->save) == ckpt_save_is_partial(o->mode)) {
+        *ret_hash = p->hash;
+        return 0;
+    }
+    if (rc < 0 && !sv->config.quiet) {
+        ps_log_warn("%s; the next checkpoint is a full one", why.msg);
+    }
+    return co_err_set(err, CO_CONFLICT, "the checkpoint that it is based on is missing%s%s",
+        rc < 0 ? ": " : "", rc < 0 ? why.msg : "");
 }
 
 static int commit(struct shard_saver *sv, const Rpc__CkptCommit *m, struct co_err *err) {
@@ -266,7 +271,7 @@ static int commit(struct shard_saver *sv, const Rpc__CkptCommit *m, struct co_er
         return 0;
     }
     CO_TRY(claim(sv, o->dir, err));
-    CO_TRY(check_previous(o, &p.after, err));
+    CO_TRY(check_previous(sv, o, &p.after, err));
     CO_TRY(commit_own(sv, o, &p, err));
     prune(sv, o->dir, &p, m->keep);
     return 0;
