@@ -112,7 +112,7 @@ int rt_group_alloc(struct rt_group *g, size_t bytes, void **ret_memory, struct c
         return alloc_own(g->arena, bytes, align, ret_memory, err);
     }
     struct arena_range *p = NULL;
-    if (bytes <= g->shm.arena - PAGE) {
+    if (bytes < g->shm.arena) {
         p = find(g->arena, bytes ? (bytes + PAGE - 1) / PAGE * PAGE : PAGE, align);
     }
     if (!p) {

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,6 +25,7 @@ enum {
     YIELD_NS = 500 * 1000, /* a yield that took longer than this did not pay */
     SLEEP_NS = 500 * 1000, /* the first sleep; later ones add a sixteenth of the wait so far */
     SLEEP_MAX_NS = 5 * 1000 * 1000, /* a sleeping rank does not notice that the group failed */
+    ADDRESSES_SHARE = 4, /* arenas take so much, 1 / 4, of the addresses that a process may have */
 };
 
 /* Of all arenas of a group.  A process has 128 TiB of addresses on x86-64, for all its groups. */
@@ -40,8 +42,21 @@ static bool crowded(uint32_t n) {
     return n > co_limit_cpus("", NULL);
 }
 
-size_t coll_shm_arena_bytes(uint64_t memory, uint32_t n) {
-    uint64_t most = ARENAS_MAX / n;
+static uint64_t limit_of(int resource) {
+    struct rlimit l;
+    return getrlimit(resource, &l) < 0 || l.rlim_cur == RLIM_INFINITY ? UINT64_MAX : l.rlim_cur;
+}
+
+/* An arena is addresses until it is used, and part of a file: both may be limited.  head: bytes of
+ * the file before the arenas. */
+static uint64_t arenas_most(size_t head) {
+    uint64_t file = limit_of(RLIMIT_FSIZE), addresses = limit_of(RLIMIT_AS) / ADDRESSES_SHARE;
+    file = file > head ? file - head : 0;
+    return file < addresses ? file : addresses;
+}
+
+size_t coll_shm_arena_bytes(uint64_t memory, uint64_t limit, uint32_t n) {
+    uint64_t most = (limit < ARENAS_MAX ? limit : ARENAS_MAX) / n;
     return (memory < most ? memory : most) / HUGE_PAGE * HUGE_PAGE;
 }
 
@@ -58,11 +73,19 @@ void coll_shm_plan(struct coll_shm *s, uint32_t n, uint32_t me) {
     s->stride = round_up(sizeof(struct coll_shm_rank) + (n + 1) * s->slice, PAGE) + PAGE;
     s->pipes = PAGE + n * s->stride;
     s->arenas = round_up(s->pipes + (size_t)n * n * sizeof(struct coll_shm_pipe), HUGE_PAGE);
-    s->arena = coll_shm_arena_bytes((uint64_t)sysconf(_SC_PHYS_PAGES) * PAGE, n);
+    s->arena =
+        coll_shm_arena_bytes((uint64_t)sysconf(_SC_PHYS_PAGES) * PAGE, arenas_most(s->arenas), n);
     s->bytes = s->arenas + n * s->arena;
 }
 
 int coll_shm_create(const struct coll_shm *s, int *ret_fd, struct co_err *err) {
+    uint64_t limit = limit_of(RLIMIT_FSIZE);
+    if (s->bytes > limit) { /* ftruncate would end this process by SIGXFSZ */
+        return co_err_set(err, CO_NORESOURCE,
+            "shared memory of %zu bytes: files of this process may have %llu (ulimit -f); "
+            "transport tcp needs none",
+            s->bytes, (unsigned long long)limit);
+    }
     int fd = memfd_create("paddle-collective", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0 || ftruncate(fd, (off_t)s->bytes) < 0 ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
@@ -81,11 +104,15 @@ int coll_shm_create(const struct coll_shm *s, int *ret_fd, struct co_err *err) {
 int coll_shm_map(struct coll_shm *s, int fd, struct co_err *err) {
     off_t size = lseek(fd, 0, SEEK_END);
     int seals = fcntl(fd, F_GET_SEALS);
-    if (size != (off_t)s->bytes || seals < 0 || !(seals & F_SEAL_SHRINK)) {
+    uint64_t arenas = size < (off_t)s->arenas ? UINT64_MAX : (uint64_t)size - s->arenas;
+    if (arenas > ARENAS_MAX || arenas % ((uint64_t)s->n * HUGE_PAGE) != 0 || seals < 0 ||
+        !(seals & F_SEAL_SHRINK)) {
         return co_err_set(err, CO_INVALID,
             "the shared memory has %lld bytes and seals %d, expected %zu and no shrinking",
             (long long)size, seals, s->bytes);
     }
+    s->arena = arenas / s->n; /* as the first rank's limits are */
+    s->bytes = (size_t)size;
     void *p = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (p == MAP_FAILED) {
         return co_err_errno(err, errno, "map %zu bytes of shared memory", s->bytes);

@@ -105,7 +105,7 @@ struct coll_shm {
 };
 
 /* The size of each of n arenas on a machine with so many bytes of memory. */
-size_t coll_shm_arena_bytes(uint64_t memory, uint32_t n);
+size_t coll_shm_arena_bytes(uint64_t memory, uint64_t limit, uint32_t n);
 /* Computes sizes and offsets for n ranks. */
 void coll_shm_plan(struct coll_shm *s, uint32_t n, uint32_t me);
 CO_MUST_CHECK int coll_shm_create(const struct coll_shm *s, int *ret_fd, struct co_err *err);

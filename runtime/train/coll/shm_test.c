@@ -5,10 +5,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
 #include "common/limits.h"
+#include "runtime/train/coll/arena.h"
 #include "runtime/train/coll/message.h"
 
 static struct coll_shm plan(uint32_t ranks) {
@@ -96,6 +99,7 @@ static void arenas_of_large_machines_fit_into_a_process(void **state) {
         uint64_t memory;
         uint32_t ranks;
         uint64_t arena;
+        uint64_t limit; /* 0: none */
     } rows[] = {
         {(uint64_t)8 << GIB, 2, (uint64_t)8 << GIB},
         {((uint64_t)8 << GIB) + 4096, 2, (uint64_t)8 << GIB},
@@ -104,13 +108,51 @@ static void arenas_of_large_machines_fit_into_a_process(void **state) {
         {(uint64_t)3 << (TIB - 1), 96, ((uint64_t)1 << TIB) / 96 / MIB_2 * MIB_2},
         {(uint64_t)2 << TIB, COLL_SHM_RANKS_MAX, (uint64_t)4 << GIB},
         {UINT64_MAX, COLL_SHM_RANKS_MAX, (uint64_t)4 << GIB},
+        {(uint64_t)8 << GIB, 2, (uint64_t)1 << GIB, (uint64_t)2 << GIB},
+        {(uint64_t)8 << GIB, 4, 0, 4 * MIB_2 - 1},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-        assert_int_equal(coll_shm_arena_bytes(rows[i].memory, rows[i].ranks), rows[i].arena);
+        assert_int_equal(coll_shm_arena_bytes(rows[i].memory,
+                             rows[i].limit ? rows[i].limit : UINT64_MAX, rows[i].ranks),
+            rows[i].arena);
     }
     struct coll_shm s = plan(COLL_SHM_RANKS_MAX);
     assert_in_range(s.arena, MIB_2, ((uint64_t)1 << TIB) / COLL_SHM_RANKS_MAX);
     assert_int_equal(s.bytes, s.arenas + s.n * s.arena);
+}
+
+/* As by ulimit -f: more of it is death by SIGXFSZ. */
+static void memory_fits_the_limit_of_files(void **state) {
+    (void)state;
+    struct rlimit was;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
+    struct coll_shm whole = plan(2);
+    const size_t limits[] = {whole.arenas + (16 << 20), whole.arenas, whole.arenas - 1};
+    for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++) {
+        const struct rlimit l = {limits[i], was.rlim_max};
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &l), 0);
+        struct coll_peer peers[2] = {{.local = 0}, {.local = 1}};
+        struct rt_group g = {.size = 2, .n_local = 2, .peers = peers, .shm = plan(2)};
+        struct co_err err = {0};
+        CO_AUTOCLOSE int fd = -1;
+        int rc = coll_shm_create(&g.shm, &fd, &err);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
+        if (i == 2) {
+            assert_int_equal(rc, CO_NORESOURCE);
+            assert_non_null(strstr(err.msg, "ulimit -f"));
+            continue;
+        }
+        assert_int_equal(rc, 0);
+        /* What another rank planned, which may not have the limit, does not count. */
+        g.shm = plan(2);
+        assert_int_equal(coll_shm_map(&g.shm, fd, NULL), 0);
+        assert_int_equal(g.shm.arena, i ? 0 : 8 << 20);
+        void *memory = NULL;
+        assert_int_equal(rt_group_alloc(&g, 4 << 20, &memory, NULL), i ? CO_NOMEMORY : 0);
+        rt_group_free(&g, memory);
+        coll_arena_free(g.arena);
+        coll_shm_unmap(&g.shm);
+    }
 }
 
 int main(void) {
@@ -120,6 +162,7 @@ int main(void) {
         cmocka_unit_test(ranks_sleep_where_yields_take_long),
         cmocka_unit_test(writing_to_a_pipe_wakes_only_a_sleeping_rank),
         cmocka_unit_test(arenas_of_large_machines_fit_into_a_process),
+        cmocka_unit_test(memory_fits_the_limit_of_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
