@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from . import _abi
-from ._lib import InvalidError
+from ._lib import InvalidError, UnsupportedError
+from ._parallel import Layers, agree
 from .arrays import Array
 from .group import Group
 
@@ -59,6 +60,38 @@ class Statistics:
         return unbiased
 
 
+def described(modules: Iterable[tuple[str, Any]]) -> Layers:
+    """(name, what it is) of layers: their statistics are all ranks', and so is what is made of them."""
+    return [(name or "the model", f"a SyncBatchNorm({m.extra_repr()})") for name, m in modules]
+
+
+def refuse_foreign(modules: Iterable[tuple[str, Any]], kind: type, distributed: Any) -> None:
+    """The framework's own layers know nothing of a paddlert.Group: without process groups of its own, each rank silently normalises by itself."""
+    name = next((name for name, m in modules if isinstance(m, kind)), None)
+    if name is not None and not (distributed.is_available() and distributed.is_initialized()):
+        module = kind.__module__.partition(".")[0]
+        raise UnsupportedError(f'"{name or "the model"}" is a {module}.nn.SyncBatchNorm, for which {module}.distributed has no ranks here: expected '
+                               f"paddlert.{module}.SyncBatchNorm.convert_sync_batchnorm(model) before the optimizer is made")
+
+
+def agree_once(layer: Any) -> None:
+    """Collective, in the first forward of a layer with its own group: all ranks' are the same, whose sizes C compares in each."""
+    if layer.agreed is not layer.group:
+        agree(layer.group, described([("the layer", layer)]))
+        layer.agreed = layer.group
+
+
+class Layer:
+    """A layer's group, which is no part of its copies and files where a wrapper has lent it: they are models by themselves, as those that are
+    kept as averages and for checkpoints are."""
+    group: Group | None
+    agreed: Group | None = None                  # whose ranks have the same layer
+    lent = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "agreed": None, "lent": False, "group": None if self.lent else self.group}
+
+
 class Lent:
     """Layers that normalise over the ranks of a wrapper, as they have no group of their own: one made of the wrapper's, where their calls do
     not wait behind gradients, and are in order whatever the order of these."""
@@ -75,11 +108,12 @@ class Lent:
             self._group = self._given.split(0)
         for layer in needy:
             self._layers.append((layer, layer.group))
-            layer.group = self._group
+            layer.group = layer.agreed = self._group          # compared when the model was wrapped
+            layer.lent = True
 
     def close(self) -> None:
         for layer, own in self._layers:
             if layer.group is self._group:
-                layer.group = own
+                layer.group, layer.agreed, layer.lent = own, None, False
         if self._group is not None:
             self._group.close()

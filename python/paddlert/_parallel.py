@@ -26,6 +26,7 @@ REDUCED = ("float32", "bfloat16", "float16")     # the reducer's sums are float3
 LINE = 1024                                      # bytes of what a rank says of its model
 PIECE = 32 << 20                                 # bytes that are broadcast together
 Named = Sequence[tuple[str, Any]]
+Layers = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -222,8 +223,8 @@ class Parallel:
     """
 
     def __init__(self, parameters: Named, others: Named, buffers: Named, group: Group | None, *, bucket_mb: float, last_mb: float,
-                 compression: str | DGC | None, broadcast_buffers: bool, local_sgd: LocalSGD | None = None) -> None:
-        """parameters: that want a gradient; others: that do not.  Collective."""
+                 compression: str | DGC | None, broadcast_buffers: bool, local_sgd: LocalSGD | None = None, layers: Layers = ()) -> None:
+        """parameters: that want a gradient; others: that do not.  layers: (name, what it is) of those whose forward is collective.  Collective."""
         dgc = compression if isinstance(compression, DGC) else DGC() if compression == "dgc" else None
         wire = _abi.RT_F32 if dgc else chosen("compression", compression, WIRES)
         sizes = [_megabytes("bucket size", bucket_mb), _megabytes("last bucket's size", last_mb)]
@@ -244,7 +245,7 @@ class Parallel:
         self._failed: BaseException | None = None
         self._lock = threading.Lock()                     # devices of a framework may have a thread each
         try:
-            self._take_on(parameters, others, buffers)
+            self._take_on(parameters, others, buffers, layers)
         except BaseException:
             self._leave()
             raise
@@ -256,11 +257,11 @@ class Parallel:
             if self._kind(parameter).split()[0] not in REDUCED:
                 raise UnsupportedError(f'parameter "{name}" is {self._kind(parameter)}, expected one of {", ".join(REDUCED)}')
 
-    def _take_on(self, parameters: Named, others: Named, buffers: Named) -> None:
+    def _take_on(self, parameters: Named, others: Named, buffers: Named, layers: Layers) -> None:
         """All ranks have the same, and those that are new are rank 0's."""
         self._rows = [("bucket size, last bucket's size, compression, broadcast_buffers", self._said),
                       *((name, f"a {what} of {self._kind(t)}") for what, named in (
-                          ("parameter", parameters), ("frozen parameter", others), ("buffer", buffers)) for name, t in named)]
+                          ("parameter", parameters), ("frozen parameter", others), ("buffer", buffers)) for name, t in named), *layers]
         agree(self.group, self._rows)
         known = {id(t) for t in self._known}
         tensors = [t for named in (parameters, others, buffers) for _, t in named]
@@ -271,13 +272,13 @@ class Parallel:
         self._learning = self._dgc is None and self._local is None        # what dgc keeps back is in its buckets, which stay
         self._arrange(list(reversed(range(len(self._parameters)))))
 
-    def renew(self, parameters: Named, others: Named, buffers: Named) -> None:
+    def renew(self, parameters: Named, others: Named, buffers: Named, layers: Layers = ()) -> None:
         """The model has other parameters now, or others want a gradient; collective, before a forward."""
         self._check(parameters)
         had = {id(p) for _, p in self._parameters}
         self._reducer.close()
         try:
-            self._take_on(parameters, others, buffers)
+            self._take_on(parameters, others, buffers, layers)
         except Error as e:
             name = next((f', parameter "{n}" for example' for n, p in parameters if id(p) not in had), "")
             self._failed = type(e)(f"the model has changed on this rank{name}, expected the same change before the same step of all: {e}")

@@ -46,9 +46,9 @@ import paddle
 
 from . import elastic
 from ._lib import UnsupportedError, instance, renamed, with_options
-from ._norm import Lent, Shape, Statistics
+from ._norm import Layer, Lent, Shape, Statistics, agree_once, described, refuse_foreign
 from ._options import SparseOptions, TableOptions
-from ._parallel import DGC, LocalSGD, Named, Parallel, Seen, tensors_in
+from ._parallel import REDUCED, DGC, Layers, LocalSGD, Named, Parallel, Seen, tensors_in
 from ._rules import Initializer, Optimizer
 from ._training import Rows, Synchroniser, ahead
 from .arrays import Array
@@ -166,6 +166,9 @@ class DistributedModel(Synchroniser):
         return {name: paddle.to_tensor(values) for name, values in self.values().items()}
 
 
+SUMMED = {getattr(paddle, name) for name in REDUCED}
+
+
 class _Parallel(Parallel):
     @staticmethod
     def _kind(tensor: paddle.Tensor) -> str:
@@ -194,6 +197,9 @@ class _Parallel(Parallel):
             if gradient.is_selected_rows():
                 raise UnsupportedError(f"a gradient of {list(parameter.shape)} is sparse, expected a dense one: Embedding(sparse=False), or "
                                   "paddlert.paddle.Embedding")
+            if gradient.dtype not in SUMMED:
+                raise UnsupportedError(f"a gradient of {list(gradient.shape)} is {gradient.dtype}, expected one of {', '.join(REDUCED)}: the model has been "
+                                       "converted since it was wrapped")
             np.copyto(view, _float32(gradient).numpy())
 
     @staticmethod
@@ -275,7 +281,7 @@ class DataParallel(paddle.nn.Layer):
         if any(not p.place.is_cpu_place() for _, p in named[0]):
             warnings.warn("the model is not in main memory: its gradients are copied there, averaged and copied back", stacklevel=2)
         self._parallel = _Parallel(*named, group, bucket_mb=comm_buffer_size, last_mb=last_comm_buffer_size, compression=compression,
-                                   broadcast_buffers=broadcast_buffers, local_sgd=local_sgd)
+                                   broadcast_buffers=broadcast_buffers, local_sgd=local_sgd, layers=self._synchronised())
         self._sync = True
         _let_errors_out()
         self._hooks: list[Any] = []
@@ -289,9 +295,14 @@ class DataParallel(paddle.nn.Layer):
     def _named(self) -> tuple[Named, Named, Named]:
         """Parameters that want a gradient, the others, and buffers."""
         named = list(self._layers.named_parameters())
+        refuse_foreign(self._layers.named_sublayers(include_self=True), paddle.nn.SyncBatchNorm, paddle.distributed)
         running = {id(t) for m in self._norms() for t in (m._mean, m._variance)}              # to Paddle, parameters
         return ([(n, p) for n, p in named if not p.stop_gradient], [(n, p) for n, p in named if p.stop_gradient and id(p) not in running],
                 [*self._layers.named_buffers(), *((n, p) for n, p in named if id(p) in running)])
+
+    def _synchronised(self) -> Layers:
+        """What has to be the same on all ranks, beside parameters and buffers."""
+        return described((name, m) for name, m in self._layers.named_sublayers(include_self=True) if isinstance(m, SyncBatchNorm))
 
     def _watch(self) -> None:
         """The model as it is now."""
@@ -319,7 +330,7 @@ class DataParallel(paddle.nn.Layer):
         parallel.check()
         if self._sync:
             if self._seen.changed():
-                parallel.renew(*self._named())
+                parallel.renew(*self._named(), self._synchronised())
                 self._watch()
             parallel.use_buffers(lambda: self._seen.has_buffers() + self._running)
         parallel.forward(self._sync, self.training)
@@ -427,7 +438,7 @@ class _Normalise(paddle.autograd.PyLayer):
         return tuple(g.astype(kind) if wanted else None for g, kind, wanted in zip(there, ctx.kinds, ctx.given))
 
 
-class SyncBatchNorm(paddle.nn.layer.norm._BatchNormBase):
+class SyncBatchNorm(Layer, paddle.nn.layer.norm._BatchNormBase):
     """paddle.nn.BatchNorm1D, 2D and 3D, whose statistics while training are those of all ranks' batches together, of whatever sizes;
     gradients are as if one process had the whole batch.  [batch, channels, ...] or, by data_format, channels last.
 
@@ -461,6 +472,10 @@ class SyncBatchNorm(paddle.nn.layer.norm._BatchNormBase):
         if x.dtype not in (paddle.float32, paddle.bfloat16, paddle.float16):
             raise UnsupportedError(f"the input is {x.dtype}, expected float32, bfloat16 or float16")
 
+    def extra_repr(self) -> str:
+        """What print(layer) shows of it."""
+        return f"{super().extra_repr()}, use_global_stats={self._use_global_stats}"
+
     def _check_data_format(self, input: str) -> None:
         if input[-1] not in "CLHWD" or input[0] != "N":
             raise ValueError(f"data_format is {input!r}, expected NCHW, NHWC or those of other dimensions")
@@ -471,6 +486,7 @@ class SyncBatchNorm(paddle.nn.layer.norm._BatchNormBase):
             return super().forward(x)
         self._check_data_format(self._data_format)
         self._check_input_dim(x)
+        agree_once(self)
         return _Normalise.apply(x, self.weight, self.bias, self)
 
 

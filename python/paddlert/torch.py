@@ -49,9 +49,9 @@ import torch
 
 from . import elastic
 from ._lib import InvalidError, UnsupportedError, instance, items, renamed, shown, with_options
-from ._norm import Lent, Shape, Statistics
+from ._norm import Layer, Lent, Shape, Statistics, agree_once, described, refuse_foreign
 from ._options import SparseOptions, TableOptions
-from ._parallel import DGC, LocalSGD, Named, Parallel, Seen, tensors_in
+from ._parallel import REDUCED, DGC, Layers, LocalSGD, Named, Parallel, Seen, tensors_in
 from ._rules import Initializer, Optimizer
 from ._training import Rows, Synchroniser, ahead
 from .arrays import Array
@@ -236,6 +236,9 @@ class DistributedModel(Synchroniser):
         return {name: torch.from_numpy(values) for name, values in self.values().items()}
 
 
+SUMMED = {getattr(torch, name) for name in REDUCED}
+
+
 class _Parallel(Parallel):
     @staticmethod
     def _kind(tensor: torch.Tensor) -> str:
@@ -261,10 +264,13 @@ class _Parallel(Parallel):
     @staticmethod
     def _take(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
         gradients = [p.grad.detach() for p, _ in pairs if p.grad is not None]
-        sparse = next((g for g in gradients if g.layout != torch.strided), None)
-        if sparse is not None:
-            raise UnsupportedError(f"a gradient of {list(sparse.shape)} is {sparse.layout}, expected a dense one: Embedding(sparse=False), or "
+        odd = next((g for g in gradients if g.layout != torch.strided or g.dtype not in SUMMED), None)
+        if odd is not None and odd.layout != torch.strided:
+            raise UnsupportedError(f"a gradient of {list(odd.shape)} is {odd.layout}, expected a dense one: Embedding(sparse=False), or "
                               "paddlert.torch.Embedding")
+        if odd is not None:
+            raise UnsupportedError(f"a gradient of {list(odd.shape)} is {odd.dtype}, expected one of {', '.join(REDUCED)}: the model has been converted "
+                                   "since it was wrapped")
         if len(gradients) < len(pairs):
             raise InvalidError("a hook has cleared a gradient before all ranks' average was made of it, expected it to stay until backward ends")
         torch._foreach_copy_([view for _, view in pairs], gradients)
@@ -302,6 +308,7 @@ INSTEAD = {
     "_set_static_graph": "nothing is to be said of the graph before",
     "_register_fused_optim": "call the optimizer's step() after backward",
     "reducer": "what it shows has no counterpart",
+    **dict.fromkeys(("join_hook", "join_device", "join_process_group"), "ranks call forward and backward equally often, without Join"),
 }
 
 
@@ -339,7 +346,7 @@ class DistributedDataParallel(torch.nn.Module):
         if any(p.device.type != "cpu" for _, p in named[0]):
             warnings.warn("the model is not in main memory: its gradients are copied there, averaged and copied back", stacklevel=2)
         self._parallel = _Parallel(*named, group, bucket_mb=bucket_cap_mb, last_mb=last_bucket_mb, compression=compression,
-                                   broadcast_buffers=broadcast_buffers, local_sgd=local_sgd)
+                                   broadcast_buffers=broadcast_buffers, local_sgd=local_sgd, layers=self._synchronised())
         self._sync = True
         self._hooks: list[Any] = []
         self._lent = Lent(self._parallel.group)
@@ -354,8 +361,13 @@ class DistributedDataParallel(torch.nn.Module):
         unmade = next((name for name, p in named if isinstance(p, torch.nn.parameter.UninitializedParameter)), None)
         if unmade is not None:
             raise InvalidError(f'parameter "{unmade}" has no shape yet, expected a forward of the model before it is wrapped')
+        refuse_foreign(self.module.named_modules(), torch.nn.SyncBatchNorm, torch.distributed)
         return ([(n, p) for n, p in named if p.requires_grad], [(n, p) for n, p in named if not p.requires_grad],
                 list(self.module.named_buffers()))
+
+    def _synchronised(self) -> Layers:
+        """What has to be the same on all ranks, beside parameters and buffers."""
+        return described((name, m) for name, m in self.module.named_modules() if isinstance(m, SyncBatchNorm))
 
     def _watch(self) -> None:
         """The model as it is now."""
@@ -398,7 +410,7 @@ class DistributedDataParallel(torch.nn.Module):
         parallel.check()
         if self._sync:
             if self._seen.changed():
-                parallel.renew(*self._named())
+                parallel.renew(*self._named(), self._synchronised())
                 self._watch()
             parallel.use_buffers(self._seen.has_buffers)
         parallel.forward(self._sync, self.training)
@@ -490,7 +502,7 @@ class _Normalise(torch.autograd.Function):
         return *(gradient if wanted else None for gradient, wanted in zip(found, ctx.needs_input_grad)), None, None
 
 
-class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
+class SyncBatchNorm(Layer, torch.nn.modules.batchnorm._BatchNorm):
     """torch.nn.BatchNorm1d, 2d and 3d, whose statistics while training are those of all ranks' batches together, of whatever sizes, an
     empty one included; gradients are as if one process had the whole batch.  [batch, channels, ...], of float32, bfloat16 or float16.
 
@@ -527,6 +539,7 @@ class SyncBatchNorm(torch.nn.modules.batchnorm._BatchNorm):
         if self.group is None or not self.training or self.group.size == 1:
             return super().forward(x)
         self._check_input_dim(x)
+        agree_once(self)
         momentum = self.momentum or 0.0
         if self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)

@@ -2323,7 +2323,7 @@ print((refused(parallel.forward, True, True) or "").split(": ")[0])
 def test_ranks_of_1_2_and_3_samples_normalise_together(python):
     """Beside NumPy: the statistics, and gradients of sum(y^3) over all ranks; channels first and last."""
     out = finish(*parallel(python, """
-from paddlert._norm import Lent, Shape, Statistics
+from paddlert._norm import Layer, Lent, Shape, Statistics
 whole = np.random.default_rng(1).normal(4, 3, (6, 5, 7))
 at = [0, 1, 3, 6]
 own = whole[at[rank]:at[rank + 1]].astype("f4")
@@ -2343,16 +2343,42 @@ for last in (False, True):
     print(s.count, np.allclose(s.mean, mean), np.allclose(s.variance, variance), np.allclose(s.unbiased(), variance * 42 / 41),
           *(np.allclose(a, b, 1e-4, 1e-4) for a, b in zip(found, want)))
 other = group.split(0)
-layers = [SimpleNamespace(group=g) for g in (None, group, other)]
+layers = [Layer() for _ in range(3)]
+for layer, layer.group in zip(layers, (None, group, other)):
+    pass
 lent = Lent(group)
 lent.add(layers)
+print([layer.__getstate__() == {"group": g, "agreed": None, "lent": False} for layer, g in zip(layers, (None, None, other))])
 print(layers[0].group is layers[1].group is not group, layers[2].group is other, layers[0].group.size)
 lent.close()
 print([layer.group for layer in layers] == [None, group, other])
 print(refused(Statistics(group, np.zeros((int(rank == 0), 2, 1), "f4"), Shape(int(rank == 0), 2, 1, False), 1e-3).unbiased))
 """, n=3))
     alone = "InvalidError the batches of all ranks have 1 value a channel together, expected 2 at least"
-    assert [o.splitlines() for o in out] == [[f"42{' True' * 6}"] * 2 + ["True True 3", "True", alone]] * 3, out
+    assert [o.splitlines() for o in out] == [[f"42{' True' * 6}"] * 2 + ["[True, True, True]", "True True 3", "True", alone]] * 3, out
+
+
+def test_layers_that_normalise_otherwise_on_a_rank_are_named(python):
+    """In a model, in one that changes, and alone with a group of their own; a framework's own layer, which would be a rank's own."""
+    out = finish(*parallel(python, """
+from paddlert._norm import agree_once, described, refuse_foreign
+layer = lambda eps: SimpleNamespace(group=group, agreed=None, extra_repr=lambda: f"3, eps={eps}")
+print(refused(wrap, {"w": parameter(3)}, group=group, layers=described([("norm", layer(rank))])))
+print(refused(wrap, {"w": parameter(3)}, group=group, layers=described([("norm", layer(1))] if rank else [])))
+print(refused(agree_once, layer(rank)), refused(agree_once, layer(1)), sep="\\n")
+parallel = wrap({"w": (w := parameter(3))}, group=group, layers=described([("norm", layer(1))]))
+print((refused(parallel.renew, [("w", w)], [], [], described([("norm", layer(rank))])) or "").partition(": ")[2])
+Layer = type("Layer", (), {"__module__": "torch.nn.modules"})
+for there, begun in ((False, False), (True, False), (True, True)):
+    print(refused(refuse_foreign, [("a", 1), ("b", Layer())], Layer, SimpleNamespace(is_available=lambda: there, is_initialized=lambda: begun)))
+"""))
+    text = "the models of the ranks differ: on rank 1 {} is a SyncBatchNorm(3, eps=1), on rank 0 {}; expected the same model and options on all ranks"
+    foreign = ('UnsupportedError "b" is a torch.nn.SyncBatchNorm, for which torch.distributed has no ranks here: expected '
+               "paddlert.torch.SyncBatchNorm.convert_sync_batchnorm(model) before the optimizer is made")
+    norm = text.format('"norm"', '"norm" is a SyncBatchNorm(3, eps=0)')
+    assert [o.splitlines() for o in out] == [[
+        f"InvalidError {norm}", "InvalidError " + text.format('"norm"', "there is nothing more"),
+        "InvalidError " + text.format('"the layer"', '"the layer" is a SyncBatchNorm(3, eps=0)'), "None", norm, foreign, foreign, "None"]] * 2, out
 
 
 def test_a_step_that_fails_ends_all_ranks(python):

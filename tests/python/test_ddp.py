@@ -12,7 +12,7 @@ from wheel import ROOT, finish, package, python  # noqa: F401
 PROGRAM = pathlib.Path(__file__).resolve().parent / "programs/parallel.py"
 SECONDS = 300                                         # imports, on a machine that does much else
 CASES = ["steps", "buckets", "uneven", "accumulation", "compression", "no_gradient_at_all", "buffers", "disagree", "checkpoint", "closed", "error",
-         "norm_kinds", "running_means", "changed", "buffers_that_a_layer_replaces", "order_of_flags",
+         "norm_kinds", "norm_differs", "widened", "running_means", "changed", "buffers_that_a_layer_replaces", "order_of_flags",
          "dgc", "local_sgd"]
 
 

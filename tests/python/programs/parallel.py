@@ -1,5 +1,6 @@
 """Ranks of data parallel training beside one process that has the whole batch.  parallel.py FRAMEWORK CASE RANK ENDPOINT..."""
 import contextlib
+import copy
 import importlib
 import os
 import signal
@@ -375,6 +376,13 @@ def normalise(images, sizes, options, steps=4, nhwc=False):
     if rank == size - 1:                                                     # does not communicate
         x = tensor(data[rank][0])
         assert np.allclose(model(x).tolist(), whole(x).tolist(), atol=1e-3)
+    kept = copy.deepcopy(net)                                                # by itself: as averages over steps are kept
+    kept.train()
+    if rank == 0:
+        kept(tensor(np.concatenate([data[-1][0]] * 2))).sum().backward()
+        if TORCH:
+            framework.save(net, "whole.pt")
+            framework.load("whole.pt", weights_only=False)(tensor(np.concatenate([data[-1][0]] * 2)))
     model.close()
     net.train()
     assert all(m.group is None for m in (net.modules() if TORCH else net.sublayers()) if isinstance(m, ours.SyncBatchNorm))
@@ -438,6 +446,46 @@ def case_norm_kinds():
         raise AssertionError("not refused")
     except paddlert.InvalidError as e:
         assert "1 value a channel" in str(e), e
+
+
+def case_norm_differs():
+    """Layers that would each make something else of all ranks' statistics: refused by name; and the framework's own, which has no ranks."""
+    nn = framework.nn
+    plain = nn.BatchNorm1d if TORCH else nn.BatchNorm1D
+    eps = "eps" if TORCH else "epsilon"
+    of = lambda norm: nn.Sequential(linear(WIDTH, 3), norm, linear(3, 1))                                     # noqa: E731
+    made = lambda **options: ours.SyncBatchNorm(3, **options)                                                 # noqa: E731
+    for model, said in ((of(made(momentum=0.5 if rank else 0.25)), "momentum=0.5"), (of(made(**{eps: 0.5 if rank else 0.25})), f"{eps}=0.5"),
+                        (of(made() if rank else plain(3)), f"{eps}=1e-05"), (made(**{eps: 0.5 if rank else 0.25}), f"{eps}=0.5")):
+        where = "the model" if isinstance(model, ours.SyncBatchNorm) else "1"
+        try:
+            wrap(model, group)
+            raise AssertionError("not refused")
+        except paddlert.InvalidError as e:
+            assert f'on rank 1 "{where}" is a SyncBatchNorm(' in str(e) and said in str(e).split("on rank 0")[0], e
+    layer = made(group=group, **{eps: 0.5 if rank else 0.25})
+    try:
+        layer(tensor(np.ones((4, 3), np.float32)))
+        raise AssertionError("not refused")
+    except paddlert.InvalidError as e:
+        assert 'on rank 1 "the layer" is a SyncBatchNorm(' in str(e), e
+    try:
+        wrap(of(nn.SyncBatchNorm(3)), group)
+        raise AssertionError("not refused")
+    except paddlert.UnsupportedError as e:
+        assert str(e).startswith(f'"1" is a {framework.__name__}.nn.SyncBatchNorm, for which'), e
+
+
+def case_widened():
+    """Converted to float64 once it is wrapped, where averages of float32 would be taken for its own."""
+    model = wrap(net, group)
+    net.double() if TORCH else net.to(dtype="float64")
+    x, _ = batch(0, rank)
+    try:
+        model(x.double() if TORCH else x.astype("float64"))["y"][0].sum().backward()
+        raise AssertionError("not refused")
+    except paddlert.Error as e:
+        assert "float64" in str(e) and "converted since it was wrapped" in str(e), e
 
 
 def same(what):
