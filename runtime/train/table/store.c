@@ -82,6 +82,26 @@ struct search {
     size_t i; /* which id of the group */
 };
 
+/* Whether rows are prefetched after a group's search, by fetch_long. */
+static bool is_long(const struct table_store *s) {
+    return s->rows.stride > 2 * LINE;
+}
+
+/* The first lines of all rows before the others: each is a walk of the page tables, the processor
+ * walks for several at once, and the many prefetches of a long row would keep it from getting to
+ * the next walk.  Always inline: as fetch_row. */
+__attribute__((always_inline)) static inline void fetch_long(
+    const struct table_store *s, const uint32_t *slots, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (slots[i] != TABLE_SLOT_NONE) {
+            __builtin_prefetch(table_rows_at(&s->rows, slots[i]));
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        fetch_row(s, slots[i]);
+    }
+}
+
 /* Searches one bucket.  Takes the first entry with the id's tag for its row and prefetches that;
  * the caller checks the id, which is wrong less than once in hundreds.  Without such an entry,
  * prefetches the next bucket.  Returns whether the search continues. */
@@ -90,7 +110,9 @@ static bool step(const struct table_store *s, struct search *f, uint32_t *ret_sl
     uint32_t bits = table_bucket_match(b, f->tag);
     *ret_slot = bits ? b->slot[__builtin_ctz(bits)] - 1 : TABLE_SLOT_NONE;
     if (*ret_slot != TABLE_SLOT_NONE) {
-        fetch_row(s, *ret_slot);
+        if (!is_long(s)) {
+            fetch_row(s, *ret_slot);
+        }
         return false;
     }
     f->bucket = f->bucket + 1 == f->segment->n ? 0 : f->bucket + 1;
@@ -122,6 +144,9 @@ static void find_group(
             }
         }
         going = left;
+    }
+    if (is_long(s)) {
+        fetch_long(s, ret_slots, n);
     }
     for (size_t i = 0; i < n; i++) {
         if (ret_slots[i] != TABLE_SLOT_NONE && table_rows_id(&s->rows, ret_slots[i]) != ids[i]) {
