@@ -15,14 +15,14 @@
  * The in areas are free after the second wait, the out areas after the next chunk's first wait.
  *
  * Direct, if all buffers of all ranks are in arenas (rt_group_alloc): all ranks wait for all; each
- * rank reduces its part of all inputs, block by block through a local block, and writes it to all
- * outputs; all wait again.  Nothing is staged. */
+ * rank reduces its part of all inputs, block by block, to its output, and copies it to the others';
+ * all wait again.  Nothing is staged. */
 #include <string.h>
 
 #include "runtime/train/coll/coll.h"
 #include "runtime/train/coll/shm_call.h"
 
-enum { BLOCK = 16 << 10, NO_ROOT = UINT32_MAX };
+enum { BLOCK = 16 << 10, OWN_FIRST = 64 << 10, NO_ROOT = UINT32_MAX };
 
 /* ---- small ---- */
 
@@ -180,12 +180,15 @@ struct shm_call_view {
     bool direct; /* all inputs and outputs are in arenas */
 };
 
-/* Reduces this rank's slice, which begins at `at`, block by block. */
+/* Reduces this rank's slice, which begins at `at`, block by block.  The result goes to the caller's
+ * memory and to the area, whose lines the other ranks have.  A large slice is written to the
+ * caller's first, and copied from the L1 cache; of a small one the others wait for the area. */
 static void reduce_own(struct rt_group *g, const struct shm_call_view *v, size_t at, size_t bytes) {
     struct coll_shm *s = &g->shm;
     size_t size = rt_dtype_size(v->c->dtype);
     unsigned char *shared = coll_shm_out(s, s->me);
     const void *from[COLL_SHM_RANKS_MAX];
+    bool own_first = v->out && bytes > OWN_FIRST;
     for (size_t b = 0; b < bytes; b += BLOCK) {
         size_t m = bytes - b < BLOCK ? bytes - b : BLOCK;
         for (uint32_t i = 0; i < s->n; i++) {
@@ -193,10 +196,10 @@ static void reduce_own(struct rt_group *g, const struct shm_call_view *v, size_t
                       : v->ins[i] ? v->ins[i] + at + b
                                   : coll_shm_in(s, i, s->me) + b;
         }
-        coll_reduce_n(
-            g->kernels, v->c->dtype, v->c->op, 1.0 / g->size, shared + b, from, s->n, m / size);
+        unsigned char *to = own_first ? v->out + at + b : shared + b;
+        coll_reduce_n(g->kernels, v->c->dtype, v->c->op, 1.0 / g->size, to, from, s->n, m / size);
         if (v->out) {
-            memcpy(v->out + at + b, shared + b, m);
+            memcpy(own_first ? shared + b : v->out + at + b, to, m);
         }
     }
 }
@@ -212,7 +215,6 @@ static void collect(struct rt_group *g, unsigned char *out, const struct cut *k)
 
 static void reduce_direct(struct rt_group *g, const struct shm_call_view *v) {
     struct coll_shm *s = &g->shm;
-    _Alignas(64) unsigned char block[BLOCK];
     struct cut k = cut_of(v->bytes, s->n);
     size_t size = rt_dtype_size(v->c->dtype), end = own_begin(&k, s->me + 1);
     const void *from[COLL_SHM_RANKS_MAX];
@@ -221,10 +223,12 @@ static void reduce_direct(struct rt_group *g, const struct shm_call_view *v) {
         for (uint32_t i = 0; i < s->n; i++) {
             from[i] = v->ins[i] + at;
         }
-        coll_reduce_n(
-            g->kernels, v->c->dtype, v->c->op, 1.0 / g->size, block, from, s->n, m / size);
+        unsigned char *to = v->outs[s->me] + at;
+        coll_reduce_n(g->kernels, v->c->dtype, v->c->op, 1.0 / g->size, to, from, s->n, m / size);
         for (uint32_t i = 0; i < s->n; i++) {
-            memcpy(v->outs[i] + at, block, m);
+            if (i != s->me) {
+                memcpy(v->outs[i] + at, to, m);
+            }
         }
     }
 }
