@@ -1,4 +1,5 @@
 """What all runs of tests/run count and print: passed, failed with what to send of it, and how long each part took."""
+import collections
 import os
 import pathlib
 import re
@@ -10,7 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TIMES = "TESTS_TIMES"       # in the environment: the file where the runs that one began gather their rows
 TAIL = 60                   # lines of a log that a failure prints
 SANITIZER = re.compile(r"(WARNING|ERROR): \w+Sanitizer|: runtime error: ")
-SLOWEST = 15
+SLOWEST, APART = 15, 12
 passed, failures, lock = 0, [], threading.Lock()
 
 
@@ -95,7 +96,13 @@ def times():
         had = os.cpu_count() * max(began + seconds for began, seconds, *_ in parts)
         say(f"  processors were used for {sum(cpu for _, _, cpu, _ in parts) / 60:.1f} of {had / 60:.1f} minutes"
             + "".join(f", and idle for {float(seconds) / 60:.1f}" for kind, _, _, seconds, _ in rows if kind == "idle"))
-    longest = sorted(((float(seconds), float(cpu), kind, name) for kind, name, _, seconds, cpu in rows if kind not in ("part", "idle")), reverse=True)
+    apart = collections.Counter()
+    for kind, name, _, _, cpu in rows:
+        if kind == "apart":
+            apart[name] += float(cpu) / 60
+    if apart:
+        say("  of them, by what tests started apart: " + ", ".join(f"{name} {cpu:.1f}" for name, cpu in apart.most_common(APART)))
+    longest = sorted(((float(seconds), float(cpu), kind, name) for kind, name, _, seconds, cpu in rows if kind not in ("part", "idle", "apart")), reverse=True)
     if longest:
         say("what took longest, in seconds, and of processors:")
     for seconds, cpu, kind, name in longest[:SLOWEST]:

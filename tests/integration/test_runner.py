@@ -168,9 +168,24 @@ def test_the_minutes_of_processors_are_printed_by_target(tmp_path, monkeypatch, 
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     tally.took("part", "unit 0", 600, 900, 0)
     tally.took("part", "check 1", 300, 60, 60)
+    for name, seconds in (("etcd", 30), ("kubelet", 90), ("etcd", 90)):
+        tally.took("apart", name, 0, seconds)
     tally.times()
     said = capsys.readouterr().out
-    assert re.search(r"^  unit +0\.0 - 10\.0 +15\.0\n {30,}check +1\.0 -  6\.0 +1\.0\n  processors were used for 16\.0 of 20\.0 minutes\n", said, re.M), said
+    assert re.search(r"^  unit +0\.0 - 10\.0 +15\.0\n {30,}check +1\.0 -  6\.0 +1\.0\n  processors were used for 16\.0 of 20\.0 minutes\n"
+                     r"  of them, by what tests started apart: etcd 2\.0, kubelet 1\.5\n", said, re.M), said
+
+
+def test_what_a_test_leaves_behind_is_counted_and_its_exit_code_is_the_command_s(tmp_path):
+    """A daemon whose parent ends at once, in a session of its own; and one that outlives the command."""
+    times, done = tmp_path / "times", tmp_path / "done"
+    daemon = f"{COMPUTES}; : >{done}"
+    command = f"(setsid sh -c {shlex.quote(daemon)} &); (setsid sleep 60 >{tmp_path}/out 2>&1 & echo $!); (until [ -e {done} ]; do sleep .1; done); sleep .2; exit 3"
+    r = subprocess.run([ROOT / "tests/reaper.py", "sh", "-c", command], capture_output=True, text=True,
+                       env={**os.environ, "TESTS_TIMES": str(times)})
+    os.kill(int(r.stdout), signal.SIGKILL)
+    assert r.returncode == 3, r.stderr
+    assert re.search(r"^apart\tsh\t0\.0\t0\.0\t(0\.[5-9]|[1-4]\.)", times.read_text(), re.M), times.read_text()
 
 
 def test_all_tests_of_a_program_run_in_some_part():
