@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "common/limits.h"
 #include "common/log.h"
 #include "examples/nn/engine.h"
 #include "examples/resnet50/dnn.h"
@@ -12,10 +12,9 @@
 
 /* ---- beginning ------------------------------------------------------------------------------- */
 
-/* By default the ranks of a machine share its cores evenly. */
+/* By default the ranks of a machine share its cores evenly, as far as this one may use them. */
 static void threads_choose(const struct rn_replica *r, int64_t wanted) {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    size_t share = cores > 0 ? (size_t)cores / rt_group_local_size(r->group) : 1;
+    size_t share = co_limit_cpus("", NULL) / rt_group_local_size(r->group);
     size_t given = nn_engine_threads();
 
     if (wanted > 0) {

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "common/limits.h"
 #include "common/log.h"
 #include "examples/data/train.h"
 #include "examples/resnet50/ckpt.h"
@@ -63,12 +63,8 @@ static bool fails_bad(const struct rn_options *o) {
 
 static int loader_open(const struct rn_options *o, const struct rn_flowers *flowers, bool training,
     struct rn_loader **ret_loader, struct co_err *err) {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    size_t threads = (size_t)o->loader_threads;
-
-    if (threads == 0) {
-        threads = cores > 4 ? 4 : cores > 0 ? (size_t)cores : 1;
-    }
+    size_t cores = co_limit_cpus("", NULL);
+    size_t threads = o->loader_threads ? (size_t)o->loader_threads : cores < 4 ? cores : 4;
     const struct rn_loader_config config = {.flowers = flowers,
         .image = (uint32_t)o->image_size,
         .batch = (size_t)o->batch_size,

@@ -1,6 +1,7 @@
 /* Tests whole training runs: a run learns generated data; a run that resumes from a checkpoint ends
  * with the same bits as one without a break; two processes end like one with both batches. */
 #include <math.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,6 +22,7 @@
 #include "common/tsan.h"
 #include "examples/nn/nn_testing.h"
 #include "examples/resnet50/ckpt.h"
+#include "examples/resnet50/team.h"
 #include "examples/resnet50/trainer.h"
 
 struct fixture {
@@ -99,6 +101,24 @@ static void learns(struct fixture *f) {
 
 static void training_learns_the_planted_classes(void **state) {
     learns(*state);
+}
+
+/* As in a pod: what the machine has more is not for this process. */
+static void threads_are_as_many_as_the_cores_that_may_be_used(void **state) {
+    struct fixture *f = *state;
+    cpu_set_t before, one;
+
+    assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+    CPU_ZERO(&one);
+    CPU_SET((size_t)sched_getcpu(), &one);
+    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+    assert_int_equal(unsetenv("OMP_NUM_THREADS"), 0);
+    rn_team_set(2);
+    f->options.threads = f->options.loader_threads = 0;
+    f->options.max_steps = 1;
+    (void)train(&f->options);
+    assert_int_equal(rn_team_size(), 1);
+    assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
 }
 
 static void training_in_bf16_learns(void **state) {
@@ -645,6 +665,7 @@ int main(void) {
     const struct CMUnitTest alone[] = {
         TEST(training_learns_the_planted_classes),
         TEST(training_in_bf16_learns),
+        TEST(threads_are_as_many_as_the_cores_that_may_be_used),
         TEST(a_training_that_diverges_ends_and_leaves_no_checkpoint),
         TEST(resuming_gives_the_same_bits),
         TEST(a_torn_checkpoint_is_passed_over),
