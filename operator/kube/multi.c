@@ -48,7 +48,7 @@ static void on_rested(void *arg) {
  * the answer that it causes, do not. */
 static void read_again(struct sock *s, int64_t rest_ms) {
     int64_t now = co_now_ms();
-    bool burst = now - s->read_ms < 2 * rest_ms;
+    bool burst = s->read_ms > 0 && now - s->read_ms < 2 * rest_ms;
     s->read_ms = now;
     if (burst) {
         co_timer_start(s->rest, rest_ms);
