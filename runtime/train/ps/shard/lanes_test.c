@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "common/clock_testing.h"
 #include "runtime/train/ps/shard/step.h"
 
 enum { SHARD = 3, ENDS = 8, SEEN = 256 };
@@ -58,8 +59,10 @@ static bool is_early(void *arg, uint32_t trainer, const struct rpc_frame *f) {
 
 static const struct shard_lanes_ops ops = {on_frame, is_early};
 
+/* A lane may use a millisecond a turn: here no time passes, so a turn handles all of a read. */
 static int setup(void **state) {
     struct world *w = co_xcalloc(1, sizeof(*w));
+    co_test_clock_hold(true);
     *state = w;
     return shard_lanes_new(SHARD, &ops, w, &w->all, NULL);
 }
