@@ -32,6 +32,7 @@ static int run(int (*command)(int argc, char **argv), const char *const *words,
         (void)dup2(out[1], STDERR_FILENO);
         (void)clearenv();
         (void)setenv("PATH", "/usr/bin:/bin", 1);
+        (void)setenv("CUDA_VISIBLE_DEVICES", "", 1); /* whatever GPUs this machine has */
         for (; *env; env++) {
             (void)putenv((char *)*env);
         }
