@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "common/contract.h"
+#include "common/network_testing.h"
 #include "runtime/train/coll/coll_testing.h"
 
 enum { RANKS = 4, EACH = 2, N = 300000, LATE_MS = 60000 };
@@ -22,23 +23,6 @@ enum { RANKS = 4, EACH = 2, N = 300000, LATE_MS = 60000 };
 static int namespaces[2] = {-1, -1};
 
 /* ---- namespaces ---- */
-
-static bool write_file(const char *path, const char *text) {
-    FILE *f = fopen(path, "we");
-    bool ok = f && fputs(text, f) >= 0;
-    return f && fclose(f) == 0 && ok;
-}
-
-/* This process's next network namespace; who is not root becomes it, in a user namespace. */
-static int namespace_new(void) {
-    if (unshare(CLONE_NEWNET) < 0) {
-        CO_AUTOFREE char *map = co_xasprintf("0 %u 1", geteuid());
-        if (unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0 || !write_file("/proc/self/uid_map", map)) {
-            return -1;
-        }
-    }
-    return open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-}
 
 static bool run_in(int which, const char *command) {
     (void)fflush(NULL);
@@ -55,7 +39,8 @@ static bool run_in(int which, const char *command) {
 static int make_network(void **state) {
     (void)state;
     for (int i = 0; i < 2; i++) {
-        namespaces[i] = namespace_new();
+        namespaces[i] =
+            co_test_network_new() ? open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC) : -1;
         if (namespaces[i] < 0) {
             printf("# a network namespace: %s\n", strerror(errno));
             return 0;
