@@ -606,6 +606,39 @@ static void a_position_of_other_data_is_refused(void **state) {
     assert_non_null(strstr(co_err_text(&err), "of other files"));
 }
 
+/* Files that were cut where the position lies, but not as far as to end before its lines. */
+static void a_position_behind_what_is_left_is_refused(void **state) {
+    static const uint32_t shuffles[] = {0, 8, 64};
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < CO_ARRAY_LEN(shuffles); i++) {
+        struct rt_data_options o = {
+            .format = RT_DATA_SLOTS, WITH(number_fields), .batch = 8, .shuffle = shuffles[i]};
+        struct rt_data_position at;
+        struct co_err err = {0};
+
+        numbers_write(f, 1, 40, ""); /* 34 that can be used */
+        CO_CLEANUP(rt_data_closep) struct rt_data *d = data_open(o, f);
+        for (int b = 0; b < 4; b++) {
+            struct rt_data_batch *batch = NULL;
+
+            must(rt_data_next(d, -1, &batch, &err), &err);
+            rt_data_batch_free(batch);
+        }
+        rt_data_tell(d, &at);
+        numbers_write(f, 1, 35, "");
+        CO_CLEANUP(rt_data_closep) struct rt_data *cut = data_open(o, f);
+        must(rt_data_seek(cut, &at, &err), &err);
+        next_fails(cut, CO_INVALID, "the position is 2 samples behind the last one");
+        numbers_write(f, 1, 37, "");
+        CO_CLEANUP(rt_data_closep) struct rt_data *end = data_open(o, f);
+        must(rt_data_seek(end, &at, &err), &err);
+        struct rt_data_batch *batch = NULL;
+        must(rt_data_next(end, -1, &batch, &err), &err);
+        assert_null(batch);
+    }
+}
+
 static void the_last_batch_may_be_dropped(void **state) {
     struct fixture *f = *state;
     CO_AUTOFREE uint64_t *numbers = co_xcalloc(SAMPLES_MAX, sizeof(*numbers));
@@ -806,6 +839,7 @@ int main(void) {
         TEST(reading_resumes_from_before_any_batch),
         TEST(each_file_has_its_own_header),
         TEST(a_position_of_other_data_is_refused),
+        TEST(a_position_behind_what_is_left_is_refused),
         TEST(the_last_batch_may_be_dropped),
         TEST(passes_that_fill_no_batch_are_refused),
         TEST(a_wait_ends_and_is_repeated),

@@ -203,6 +203,22 @@ static int run_fill(struct da_run *r, struct da_feed *f, int64_t end_ms, struct 
     return 0;
 }
 
+/* At the end of a pass: all samples that a position has gone over are there. */
+static int gone_check(const struct da_run *r, struct co_err *err) {
+    size_t has = 0;
+
+    for (size_t i = 0; i < r->n_chunks; i++) {
+        has += r->chunks[i]->samples.n;
+    }
+    size_t missing = r->taken - r->n + (r->skip > has ? r->skip - has : 0);
+    return missing == 0
+               ? 0
+               : co_err_set(err, CO_INVALID,
+                     "the position is %zu samples behind the last one of \"%s\": files have "
+                     "lost lines since it was stored",
+                     missing, r->options.name);
+}
+
 int da_run_ready(
     struct da_run *r, struct da_feed *f, int64_t end_ms, bool *ret_ends, struct co_err *err) {
     while (!r->made || r->taken >= r->n) {
@@ -212,6 +228,7 @@ int da_run_ready(
         if (r->taken >= r->n) {
             bool last = ended(r) && samples_held(r) == r->n;
 
+            CO_TRY(last ? gone_check(r, err) : 0);
             run_end(r, f);
             if (last) {
                 *ret_ends = true;

@@ -41,7 +41,8 @@ uint64_t da_run_bad(const struct da_run *r);
 /* Another pass has begun, without such lines yet. */
 void da_run_forget_bad(struct da_run *r);
 /* Has a sample ready.  *ret_ends: the pass has none.  Errors are the feed's, and of chunks, and
- * CO_INVALID at bad_max. */
+ * CO_INVALID at bad_max, and where the position that it began at has gone over more than there is.
+ */
 CO_MUST_CHECK int da_run_ready(
     struct da_run *r, struct da_feed *f, int64_t end_ms, bool *ret_ends, struct co_err *err);
 /* After da_run_ready: moves the next sample behind those of `to`. */
