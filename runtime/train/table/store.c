@@ -89,7 +89,8 @@ static bool is_long(const struct table_store *s) {
 
 /* The first lines of all rows before the others: each is a walk of the page tables, the processor
  * walks for several at once, and the many prefetches of a long row would keep it from getting to
- * the next walk.  Always inline: as fetch_row. */
+ * the next walk.  The others only into the second cache: the first one has no room for a group, and
+ * who uses the rows prefetches them again.  Always inline: as fetch_row. */
 __attribute__((always_inline)) static inline void fetch_long(
     const struct table_store *s, const uint32_t *slots, size_t n) {
     for (size_t i = 0; i < n; i++) {
@@ -98,7 +99,14 @@ __attribute__((always_inline)) static inline void fetch_long(
         }
     }
     for (size_t i = 0; i < n; i++) {
-        fetch_row(s, slots[i]);
+        if (slots[i] == TABLE_SLOT_NONE) {
+            continue;
+        }
+        const unsigned char *row = table_rows_at(&s->rows, slots[i]);
+        for (uint32_t at = LINE; at < s->rows.stride && at < 8 * LINE; at += LINE) {
+            __builtin_prefetch(row + at, 0, 2);
+        }
+        __builtin_prefetch(row + s->rows.stride - 1, 0, 2);
     }
 }
 
