@@ -8,7 +8,6 @@ import json
 import operator
 import os
 import threading
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -147,8 +146,10 @@ class Reducer(Here):
         """Whether the last wait got the largest entries of that gradient alone."""
         return bool(C.rt_reducer_compressed(self._open(), i))
 
-    def ready(self, i: int) -> None:
-        check(self._err, C.rt_reducer_ready(self._open(), i, ctypes.byref(self._err)))
+    def ready(self, *gradients: int) -> None:
+        handle, err = self._open(), ctypes.byref(self._err)
+        for i in gradients:
+            check(self._err, C.rt_reducer_ready(handle, i, err))
 
     def wait(self) -> None:
         call_long(self._group, "rt_reducer_wait", self._open(), None)
@@ -341,14 +342,15 @@ class Parallel:
         self._there = self._reducer.values(n)
         in_order = self._reducer.buckets()
         self._bucket = [in_order[self._place[i]] for i in range(n)]
+        self._in_bucket = [self._bucket.count(k) for k in range(max(in_order) + 1)]
         self._reset()
 
     def _reset(self) -> None:
         """For the next step."""
         self._taken: list[int] = []
         self._is_taken = [False] * len(self._parameters)
-        self._missing = Counter(self._bucket)
-        self._made_of: defaultdict[int, list[int]] = defaultdict(list)         # by bucket: made, and not handed over
+        self._missing = list(self._in_bucket)
+        self._made_of: list[list[int]] = [[] for _ in self._missing]           # by bucket: made, and not handed over
 
     def _broadcast(self, tensors: Sequence[Any]) -> None:
         """Rank 0's values, for everybody."""
@@ -407,17 +409,17 @@ class Parallel:
             self._running = True
             self._at_end(self._end)
 
-    def made(self, i: int) -> None:
+    def made(self, i: int, _: Any = None) -> None:
         """Backward has made the gradient of parameter i.  What fails here is raised at its end: not all frameworks let errors out of
         a hook."""
         if not (self.sync or self._running) or self._closed or self._failed is not None:
             return
         try:
-            self.begin()
-            if self._local is not None:
-                return
-            with self._lock:
-                self._send(i)
+            if not self._running:
+                self.begin()
+            if self._local is None:
+                with self._lock:
+                    self._send(i)
         except BaseException as e:
             self._give_up(e)
 
@@ -435,14 +437,13 @@ class Parallel:
 
     def _hand_over(self, bucket: int) -> None:
         """A bucket's gradients at once, which is faster than one by one: none travels before all are there."""
-        made = self._made_of.pop(bucket)
+        made, self._made_of[bucket] = self._made_of[bucket], []
         self._take([(self._parameters[i][1], self._views[i]) for i in made])
         if self.weight != 1:
             for i in made:
                 values = self._reducer.values(self._place[i])
                 np.multiply(values, np.float32(self.weight), out=values)
-        for i in made:
-            self._reducer.ready(self._place[i])
+        self._reducer.ready(*(self._place[i] for i in made))
 
     def _end(self) -> None:
         """Of a backward.  A gradient that it did not make is what it was, of steps that only accumulated; one that no rank has
@@ -459,8 +460,9 @@ class Parallel:
             for i, (_, parameter) in enumerate(self._parameters):
                 if not self._is_taken[i] and self._made(parameter):
                     self._send(i)
-            for bucket in list(self._made_of):
-                self._hand_over(bucket)
+            for bucket, made in enumerate(self._made_of):
+                if made:
+                    self._hand_over(bucket)
             self._there[:] = self._is_taken
             self._reducer.ready(len(self._parameters))
             self._reducer.wait()                # no deadline: all_reduces, which have the group's call_timeout

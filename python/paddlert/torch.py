@@ -263,7 +263,7 @@ class _Parallel(Parallel):
 
     @staticmethod
     def _take(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
-        gradients = [p.grad.detach() for p, _ in pairs if p.grad is not None]
+        gradients = [g for p, _ in pairs if (g := p.grad) is not None]
         odd = next((g for g in gradients if g.layout != torch.strided or g.dtype not in SUMMED), None)
         if odd is not None and odd.layout != torch.strided:
             raise UnsupportedError(f"a gradient of {list(odd.shape)} is {odd.layout}, expected a dense one: Embedding(sparse=False), or "
@@ -273,14 +273,19 @@ class _Parallel(Parallel):
                                    "since it was wrapped")
         if len(gradients) < len(pairs):
             raise InvalidError("a hook has cleared a gradient before all ranks' average was made of it, expected it to stay until backward ends")
-        torch._foreach_copy_([view for _, view in pairs], gradients)
+        with torch.no_grad():                             # create_graph: gradients may want gradients
+            torch._foreach_copy_([view for _, view in pairs], gradients)
 
     @staticmethod
     def _give(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
-        for parameter, _ in pairs:
-            if parameter.grad is None:
-                parameter.grad = torch.empty_like(parameter)
-        torch._foreach_copy_([p.grad.detach() for p, _ in pairs if p.grad is not None], [view for _, view in pairs])
+        gradients = []
+        with torch.no_grad():
+            for parameter, _ in pairs:
+                gradient = parameter.grad
+                if gradient is None:
+                    gradient = parameter.grad = torch.empty_like(parameter)
+                gradients.append(gradient)
+            torch._foreach_copy_(gradients, [view for _, view in pairs])
 
     @staticmethod
     def _read(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
@@ -374,7 +379,7 @@ class DistributedDataParallel(torch.nn.Module):
         parallel = self._parallel
         for hook in self._hooks:
             hook.remove()
-        self._hooks[:] = [p.register_post_accumulate_grad_hook(lambda _, i=i: parallel.made(i))
+        self._hooks[:] = [p.register_post_accumulate_grad_hook(functools.partial(parallel.made, i))
                           for i, (_, p) in enumerate(parallel._parameters)]
         modules = list(self.module.modules())
         self._lent.add(m for m in modules if isinstance(m, SyncBatchNorm))

@@ -29,8 +29,9 @@ def test_two_ranks_train_as_one(python, name, case):
     assert [o.splitlines()[-1] for o in out] == ["done"] * 2, out
 
 
-def test_a_gradient_that_a_hook_clears_is_refused(python):
-    out = finish(*start(python, "torch", "cleared", 2), seconds=SECONDS)
+@pytest.mark.parametrize("case", ["cleared", "create_graph"])
+def test_gradients_that_hooks_clear_are_refused_and_those_with_a_graph_are_averaged(python, case):
+    out = finish(*start(python, "torch", case, 2), seconds=SECONDS)
     assert [o.splitlines()[-1] for o in out] == ["done"] * 2, out
 
 

@@ -609,5 +609,17 @@ def case_order_of_flags():
     assert same_grads() > 0
 
 
+def case_create_graph():
+    """Gradients of which gradients may be asked: the averages are the same, and no graph stays behind in the buckets."""
+    train(wrap(filled(net, 7), group), net, 1)
+    want = values(net)
+    model, optimizer = wrap(filled(net, 7), group), optimizer_of(net)
+    clear(optimizer)
+    loss_of(model, 0, rank).backward(create_graph=True)
+    assert all(p.grad.requires_grad for p in net.last.parameters()) and not any(v.requires_grad for v in model._parallel._views)
+    optimizer.step()
+    near(values(net), want)
+
+
 globals()[f"case_{case}"]()
 print("done", flush=True)
