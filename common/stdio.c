@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -14,6 +15,11 @@ void co_stdio_open(void) {
             (void)!open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_RDWR);
         }
     }
+}
+
+void co_stdio_begin(void) {
+    co_stdio_open();
+    (void)signal(SIGXFSZ, SIG_IGN);
 }
 
 int co_stdio_close(const char *program, int code) {

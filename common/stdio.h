@@ -8,6 +8,11 @@
  * co_stdio_close notices them.  Call it before anything is opened. */
 void co_stdio_open(void);
 
+/* The same for a main.  From then on a write beyond the limit of a file's size (ulimit -f) fails,
+ * as on a full disk: SIGXFSZ would end the program without a word.  Who execs another program gives
+ * that the signal back. */
+void co_stdio_begin(void);
+
 /* Returns the exit code: `code`, but 1 in place of 0 where something that was printed on stdout did
  * not arrive; stderr says so then.  Nothing may be printed afterwards. */
 int co_stdio_close(const char *program, int code);

@@ -1,6 +1,7 @@
 /* Each case is a process of its own, as main would be. */
 #include "common/stdio.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -10,6 +11,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -103,10 +106,29 @@ static void no_file_becomes_a_standard_stream(void **state) {
     }
 }
 
+/* As with ulimit -f. */
+static void a_file_at_its_limit_is_a_write_error(void **state) {
+    (void)state;
+    int status = 0;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        const struct rlimit few = {4, 4};
+        int fd = memfd_create("limited", MFD_CLOEXEC);
+        co_stdio_begin();
+        bool set = setrlimit(RLIMIT_FSIZE, &few) == 0;
+        bool fits = write(fd, "text\n", 5) == 4;
+        _exit(set && fits && write(fd, "\n", 1) < 0 && errno == EFBIG ? 0 : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lost_output_is_reported_and_fails_the_program),
         cmocka_unit_test(no_file_becomes_a_standard_stream),
+        cmocka_unit_test(a_file_at_its_limit_is_a_write_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

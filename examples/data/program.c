@@ -157,6 +157,6 @@ static int run(const struct da_program *p, int argc, char *argv[]) {
 }
 
 int da_program(const struct da_program *p, int argc, char *argv[]) {
-    co_stdio_open();
+    co_stdio_begin();
     return co_stdio_close(p->name, run(p, argc, argv));
 }

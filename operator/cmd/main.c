@@ -3,6 +3,6 @@
 #include "operator/cmd/commands.h"
 
 int main(int argc, char *argv[]) {
-    co_stdio_open();
+    co_stdio_begin();
     return co_stdio_close("paddle-operator", opc_cmd(argc, argv));
 }

@@ -240,6 +240,6 @@ static int run(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    co_stdio_open();
+    co_stdio_begin();
     return co_stdio_close("paddle-check", run(argc, argv));
 }

@@ -33,6 +33,6 @@ static int run(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    co_stdio_open();
+    co_stdio_begin();
     return co_stdio_close("paddlerun", run(argc, argv));
 }

@@ -74,6 +74,7 @@ __attribute__((noreturn)) static void run_child(
     }
     if (!s->dir || chdir(s->dir) == 0) {
         (void)signal(SIGPIPE, SIG_DFL);
+        (void)signal(SIGXFSZ, SIG_DFL);
         forget_handlers();
         sigset_t none;
         sigemptyset(&none);

@@ -137,8 +137,28 @@ static void a_raised_limit_of_open_files_is_this_processs_alone(void **state) {
     assert_int_equal(files.rlim_cur, files.rlim_max);
 }
 
+/* What a launcher ignores for itself is no affair of its children. */
+static void a_child_has_the_signals_of_writes(void **state) {
+    (void)state;
+    static const int signals[] = {SIGPIPE, SIGXFSZ};
+    for (size_t i = 0; i < CO_ARRAY_LEN(signals); i++) {
+        void (*was)(int) = signal(signals[i], SIG_IGN);
+        CO_AUTOFREE char *script = co_xasprintf("kill -%d $$", signals[i]);
+        const char *const argv[] = {"/bin/sh", "-c", script, NULL};
+        const struct proc_spawn s = proc_spawn_session(argv);
+        pid_t pid = 0;
+        int status = 0;
+        assert_int_equal(proc_spawn(&s, &pid, NULL), 0);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        (void)signal(signals[i], was);
+        assert_true(WIFSIGNALED(status));
+        assert_int_equal(WTERMSIG(status), signals[i]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_child_has_the_signals_of_writes),
         cmocka_unit_test(errors_say_why_a_program_cannot_be_started),
         cmocka_unit_test(no_handler_runs_in_a_child),
         cmocka_unit_test(a_raised_limit_of_open_files_is_this_processs_alone),

@@ -3,6 +3,6 @@
 #include "runtime/legacy/pserver/pserver.h"
 
 int main(int argc, char **argv) {
-    co_stdio_open();
+    co_stdio_begin();
     return co_stdio_close("paddle-pserver", pserver_run(argc, argv));
 }
