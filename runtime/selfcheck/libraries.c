@@ -53,7 +53,7 @@ static void print_rocks(void) {
 static void print_nccl(void) {
     struct co_err err = {0};
     struct nccl *n = NULL;
-    if (nccl_open(NULL, &n, &err) < 0) {
+    if (nccl_open(&n, &err) < 0) {
         print_failure("NCCL", "for collectives on GPUs", &err);
         return;
     }

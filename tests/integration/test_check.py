@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from rig import BIN, wait_for
+from rig import BIN, ROOT, wait_for
 
 NAMES = ["clock", "memory", "disk", "names", "servers", "reduce-shm", "reduce-tcp"]
 TRAINER = {"TRAINING_ROLE": "TRAINER", "PADDLE_TRAINERS_NUM": "1", "PADDLE_TRAINER_ID": "0"}
@@ -91,3 +91,13 @@ def test_version_says_how_it_was_built():
     rows = dict(re.findall(r"^(\w+(?: \w+)?)  +(.*)$", said, re.M))
     assert {"compiler", "flags", "loops", "gRPC core", "RocksDB", "oneDNN", "NCCL", "GPUs"} <= set(rows), said
     assert "-std=gnu17" in rows["flags"] and re.fullmatch(r"[\d.]+", rows["oneDNN"]) and "/" not in rows["flags"], said
+
+
+def test_version_finds_the_nccl_that_is_named():
+    """A group loads it from there, too (gpu_test.c)."""
+    standins = ROOT / "build/test/standin"
+    subprocess.run(["make", "-s", "-C", ROOT, "build/test/standin/libcuda.so.1", "build/test/standin/libnccl.so.2"], check=True, timeout=300)
+    for folder, says in ((standins, "2.27.3 can be loaded"), ("/none", "/none/libnccl.so.2: cannot open shared object")):
+        env = {**os.environ, "FLAGS_nccl_dir": str(folder), "LD_LIBRARY_PATH": str(standins)}
+        said = subprocess.run([BIN / "paddlerun", "version", "-v"], check=True, capture_output=True, text=True, timeout=120, env=env).stdout
+        assert says in dict(re.findall(r"^(\w+(?: \w+)?)  +(.*)$", said, re.M))["NCCL"], said

@@ -288,6 +288,8 @@ int coll_group_silent(struct rt_group *g, int64_t asked_ms);
 /* Whether all ranks that have not left have given a sign of life since then. */
 bool coll_group_answers(const struct rt_group *g, int64_t since_ms);
 
+/* Negative: the group has failed, also because the program wants to end this thread's wait. */
+int coll_patience_fails(struct rt_group *g, struct coll_patience *p, int64_t now);
 /* One check at the time `now`: asks all ranks for a sign of life when half of the time has passed.
  * True: most_ms have passed, and the ranks have had time to answer since p->asked_ms. */
 bool coll_patience_over(struct rt_group *g, struct coll_patience *p, int64_t now, int64_t most_ms);

@@ -121,8 +121,8 @@ static int leavers(struct rt_group *g, struct watch *w, int64_t now) {
 
 /* One turn of a wait.  0: ask the GPU again; else the group has failed. */
 static int watch_turn(struct rt_group *g, struct watch *w) {
-    int code = atomic_load_explicit(&g->failed, memory_order_acquire);
     int64_t now = co_now_ms();
+    int code = coll_patience_fails(g, &w->patience, now);
     if (code < 0) {
         return code;
     }
@@ -194,7 +194,7 @@ static int prepare(struct rt_group *g, struct card *own, struct co_err *err) {
     CO_TRY(choose(g, &ordinal, err));
     CO_TRY(nccl_cuda_open(ordinal, &u->cuda, err));
     CO_TRY(nccl_cuda_alloc(u->cuda, sizeof(float), &u->one, err));
-    CO_TRY(nccl_open(co_contract_getenv(CO_VAR_NCCL_DIR), &u->nccl, err));
+    CO_TRY(nccl_open(&u->nccl, err));
     (void)snprintf(u->name, sizeof(u->name), "gpu:%u", ordinal);
     g->device = 1 + (int)ordinal; /* groups made from this one use the same GPU */
     own->version = nccl_version(u->nccl);

@@ -161,6 +161,33 @@ static void late_ranks_are_named(void **state) {
     world_done(&w);
 }
 
+static bool at_once(void) {
+    return true;
+}
+
+/* Rank 0 waits for rank 1, which never comes, until the program of rank 0 wants to end that. */
+static int ended(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    (void)w;
+    CO_TRY(rt_group_barrier(g, err));
+    while (rank == 1) {
+        CO_TRY(rt_group_check(g, err));
+        (void)poll(NULL, 0, 5);
+    }
+    rt_interrupt(at_once);
+    int rc = rt_group_barrier(g, err);
+    rt_interrupt(NULL);
+    return rc;
+}
+
+static void a_program_ends_its_wait_for_a_gpu(void **state) {
+    (void)state;
+    struct coll_world w = {.n = ranks_of(2), .set = gk_on_gpus, .call_ms = 4 * SOON_MS};
+    world_start(&w, ended);
+    assert_end(&w, 0, CO_PEERLOST, "rank 0 (127.0.0.1");
+    assert_int_equal(w.shared->rank[0].code, CO_CANCELED);
+    world_done(&w);
+}
+
 static int leaves(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     (void)w;
     int rc = rt_group_barrier(g, err);
@@ -286,6 +313,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(killed_ranks_are_named),
         cmocka_unit_test(stopped_ranks_are_named),
         cmocka_unit_test(late_ranks_are_named),
+        cmocka_unit_test(a_program_ends_its_wait_for_a_gpu),
         cmocka_unit_test(ranks_that_left_are_named),
         cmocka_unit_test(calls_that_differ_are_noticed),
         cmocka_unit_test(surviving_ranks_continue),
@@ -295,6 +323,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_killed_rank_is_named_although_nccl_fails_first),
         cmocka_unit_test(stopped_ranks_are_named),
         cmocka_unit_test(late_ranks_are_named),
+        cmocka_unit_test(a_program_ends_its_wait_for_a_gpu),
         cmocka_unit_test(ranks_that_left_are_named),
         cmocka_unit_test(calls_that_differ_are_noticed),
         cmocka_unit_test(faults_of_one_rank_are_reported_to_all),

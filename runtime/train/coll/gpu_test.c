@@ -6,6 +6,7 @@
  *                           that failed
  *     gpu_test driver       can this user load a GPU driver, with this LD_LIBRARY_PATH? */
 #include <dlfcn.h>
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -92,6 +93,30 @@ static void a_machine_without_a_driver_says_so(void **state) {
     assert_int_equal(strchr(text, '\n') - text + 1, (long)strlen(text));
 }
 
+/* pip's NCCL is where no dynamic linker looks. */
+static void a_machine_without_nccl_says_how_to_name_it(void **state) {
+    (void)state;
+    char folder[] = "/tmp/gpu_test.XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    CO_AUTOFREE char *from = co_xasprintf("%s/libcuda.so.1", gk_standins);
+    CO_AUTOFREE char *to = co_xasprintf("%s/libcuda.so.1", folder);
+    CO_AUTOFREE char *setting = co_xasprintf("LD_LIBRARY_PATH='%s'", folder);
+    CO_AUTOFREE char *other = co_xasprintf("FLAGS_nccl_dir='%s' %s", folder, setting);
+    assert_return_code(symlink(from, to), errno);
+    const char *bare = ask(setting, "gpu");
+    bool here = !strstr(bare, "cannot load the library libnccl.so.2: ");
+    bool names = strstr(bare, "; FLAGS_nccl_dir can name its folder") != NULL;
+    bool again = strstr(ask(other, "gpu"), "can name") != NULL;
+    assert_return_code(unlink(to), errno);
+    assert_return_code(rmdir(folder), errno);
+    assert_false(again);
+    if (here) {
+        printf("# this machine has one\n");
+        skip();
+    }
+    assert_true(names);
+}
+
 /* ---- main ---- */
 
 static int say(const char *device) {
@@ -124,6 +149,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(ranks_of_a_machine_take_a_gpu_each),
         cmocka_unit_test(devices_and_libraries_are_what_the_environment_says),
         cmocka_unit_test(a_machine_without_a_driver_says_so),
+        cmocka_unit_test(a_machine_without_nccl_says_how_to_name_it),
     };
     const char *mode = argc > 1 ? argv[1] : "";
     if (strcmp(mode, "driver") == 0) {

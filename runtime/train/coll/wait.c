@@ -251,19 +251,19 @@ void coll_patience_turn(struct rt_group *g, struct coll_patience *p, uint32_t ra
     }
 }
 
-/* The others get the same reason: without this rank the call has no result. */
-static int end_by_program(struct rt_group *g) {
-    rt_group_abort(g, "the program has ended the wait");
+int coll_patience_fails(struct rt_group *g, struct coll_patience *p, int64_t now) {
+    CO_TRY(atomic_load_explicit(&g->failed, memory_order_acquire));
+    p->ask_ms = p->ask_ms ? p->ask_ms : co_interrupt_next();
+    if (now >= p->ask_ms && co_interrupted(&p->ask_ms)) {
+        /* The others get the same reason: without this rank the call has no result. */
+        rt_group_abort(g, "the program has ended the wait");
+    }
     return atomic_load(&g->failed);
 }
 
 static int check(
     struct rt_group *g, struct coll_patience *p, uint32_t rank, int64_t now, int64_t most_ms) {
-    CO_TRY(atomic_load_explicit(&g->failed, memory_order_acquire));
-    p->ask_ms = p->ask_ms ? p->ask_ms : co_interrupt_next();
-    if (now >= p->ask_ms && co_interrupted(&p->ask_ms)) {
-        return end_by_program(g);
-    }
+    CO_TRY(coll_patience_fails(g, p, now));
     if (!coll_patience_over(g, p, now, most_ms)) {
         return 0;
     }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "common/contract.h"
 #include "common/library.h"
 #include "common/mem.h"
 #include "runtime/train/nccl/nccl_abi.h"
@@ -66,9 +67,24 @@ static int check(const struct nccl *n, int result, const char *what, struct co_e
 
 CO_DEFINE_CLEANUP(struct nccl *, nccl_close)
 
-int nccl_open(const char *folder, struct nccl **ret, struct co_err *err) {
+/* Images have it where the dynamic linker looks.  pip puts it into a folder that only the Python
+ * of the program knows. */
+static int load(struct nccl_functions *ret, struct co_err *err) {
+    const char *folder = co_contract_getenv(CO_VAR_NCCL_DIR);
+    struct co_err why = {0};
+    int rc = co_library_open(folder, "libnccl.so.2", symbols, CO_ARRAY_LEN(symbols), ret, &why);
+    if (rc < 0) {
+        bool named = folder && *folder;
+        return co_err_set(err, rc, "%s%s%s%s", co_err_text(&why), named ? "" : "; ",
+            named ? "" : co_contract[CO_VAR_NCCL_DIR].name,
+            named ? "" : " can name its folder, of pip's site-packages/nvidia/nccl/lib");
+    }
+    return 0;
+}
+
+int nccl_open(struct nccl **ret, struct co_err *err) {
     CO_CLEANUP(nccl_closep) struct nccl *n = co_xcalloc(1, sizeof(*n));
-    CO_TRY(co_library_open(folder, "libnccl.so.2", symbols, CO_ARRAY_LEN(symbols), &n->call, err));
+    CO_TRY(load(&n->call, err));
     CO_TRY(check(n, n->call.version(&n->version), "its version", err));
     if (n->version < NCCL_OLDEST) {
         return co_err_set(err, CO_UNSUPPORTED, "the library libnccl.so.2 is NCCL %d, older than %d",

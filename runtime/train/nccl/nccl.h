@@ -19,9 +19,9 @@ enum { NCCL_ID_BYTES = 128 };
 
 struct nccl;
 
-/* libnccl.so.2 of the folder, or (NULL, "") as the dynamic linker finds it.  CO_UNSUPPORTED: it
- * cannot be loaded, or is too old. */
-CO_MUST_CHECK int nccl_open(const char *folder, struct nccl **ret, struct co_err *err);
+/* libnccl.so.2 of the folder that FLAGS_nccl_dir names, otherwise as the dynamic linker finds it.
+ * CO_UNSUPPORTED: it cannot be loaded, or is too old. */
+CO_MUST_CHECK int nccl_open(struct nccl **ret, struct co_err *err);
 /* NULL allowed; aborts a communicator that has not ended. */
 void nccl_close(struct nccl *n);
 uint32_t nccl_version(const struct nccl *n); /* 22703: 2.27.3 */
