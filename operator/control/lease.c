@@ -20,6 +20,7 @@ static const struct kube_type configmap_type = {"", "v1", "configmaps", "ConfigM
 
 /* leaseDurationSeconds of other holders: used when a record has none, and the most that counts. */
 enum { SECONDS_DEFAULT = 15, SECONDS_MAX = 3600 };
+enum { LATE_MAX = 2 }; /* doublings of the time for an answer: 20 s */
 
 /* One attempt is: GET [the old lock's ConfigMap, then] the Lease; then create or update it.  The
  * answer of a step starts the next one; the timer starts the next attempt. */
@@ -31,10 +32,12 @@ struct ctl_lease {
     struct kube_op *op;      /* in flight */
     bool leading, releasing;
     bool old_held;             /* in this attempt: upstream's operator holds the ConfigMap */
-    int64_t renewed_at;        /* monotonic ms: the start of our last attempt that succeeded */
-    int64_t attempt_at;        /* monotonic ms: the start of the attempt in flight */
+    int64_t renewed_at;        /* monotonic ms: when our last write that succeeded was sent */
+    int64_t written_at;        /* monotonic ms: when the last write was sent */
     uint64_t others, old_lock; /* see ctl_lease_expired: the Lease, the ConfigMap */
     int64_t others_since, old_lock_since; /* likewise; monotonic ms */
+    bool timed_out;                       /* in this attempt: an answer did not come in time */
+    unsigned late;                        /* such attempts in a row, up to LATE_MAX */
     char *holder;                         /* the holder that was logged last */
     json_t *last; /* the Lease as we wrote it last; NULL: read it before the next write */
     void (*done)(void *arg);
@@ -74,9 +77,20 @@ static void say_failure(struct ctl_lease *l, const char *what, const struct co_e
     co_log_warn(what, CO_S("lease", l->opts.name), CO_S("namespace", l->opts.ns), CO_E(err));
 }
 
+/* Who does not lead has time: each attempt waits twice as long for answers as the last one that got
+ * none.  Otherwise a slow API server would never answer. */
+static int64_t request_ms(const struct ctl_lease *l) {
+    return (l->opts.renew_ms / 2) << (l->leading || l->releasing ? 0 : l->late);
+}
+
+static void note_answer(struct ctl_lease *l, int code) {
+    l->op = NULL;
+    l->timed_out |= code == CO_TIMEOUT;
+}
+
 static void send_request(struct ctl_lease *l, struct kube_req *req) {
     req->class = KUBE_CLASS_LEASE;
-    req->deadline_ms = l->opts.renew_ms / 2;
+    req->deadline_ms = request_ms(l);
     l->op = kube_do(l->client, req);
 }
 
@@ -92,16 +106,16 @@ void ctl_lease_time(char text[40]) {
 static void lease_written(
     void *arg, int code, const struct kube_reply *reply, const struct co_err *err) {
     struct ctl_lease *l = arg;
-    l->op = NULL;
+    note_answer(l, code);
     co_json_decref(&l->last);
     co_metric_add(&l->opts.metrics->row[CTL_M_LEADER_SLOW], 0, code && l->leading);
     if (!code) {
         l->last = json_incref(reply->body);
-        l->renewed_at = l->attempt_at;
+        l->renewed_at = l->written_at;
         /* A timer of its own, so that it fires even while an attempt waits for an answer. */
         int64_t left = l->renewed_at + l->opts.renew_ms - co_now_ms();
         co_timer_start(l->expiry, left > 0 ? left : 0);
-        set_leading(l, !l->releasing);
+        set_leading(l, !l->releasing && left > 0);
     } else if (code == CO_CONFLICT || code == CO_EXISTS) {
         set_leading(l, false); /* another process wrote it: the next attempt reads it first */
     } else {
@@ -127,6 +141,7 @@ static void write_lease(struct ctl_lease *l, const json_t *old) {
     struct kube_req req = kube_req_for(old ? KUBE_UPDATE : KUBE_CREATE, &ctl_lease_type, l->opts.ns,
         old ? l->opts.name : NULL, lease_written, l);
     req.body = body;
+    l->written_at = co_now_ms();
     send_request(l, &req);
 }
 
@@ -154,7 +169,7 @@ static void say_holder(struct ctl_lease *l, const char *holder) {
 static void lease_read(
     void *arg, int code, const struct kube_reply *reply, const struct co_err *err) {
     struct ctl_lease *l = arg;
-    l->op = NULL;
+    note_answer(l, code);
     if (code && code != CO_NOTFOUND) {
         say_failure(l, "lease not read, retrying", err);
         attempt_again(l);
@@ -191,7 +206,7 @@ static void read_lease(struct ctl_lease *l) {
 static void old_lock_read(
     void *arg, int code, const struct kube_reply *reply, const struct co_err *err) {
     struct ctl_lease *l = arg;
-    l->op = NULL;
+    note_answer(l, code);
     if (code && co_code_remedy(code) == CO_BACK_OFF) { /* it may be held, so we must not lead */
         say_failure(l, "old lock not read, retrying", err);
         attempt_again(l);
@@ -214,8 +229,8 @@ static void old_lock_read(
 
 static void attempt_lease(void *arg) {
     struct ctl_lease *l = arg;
-    l->attempt_at = co_now_ms();
-    l->old_held = false;
+    l->late = !l->timed_out ? 0 : l->late < LATE_MAX ? l->late + 1 : LATE_MAX;
+    l->old_held = l->timed_out = false;
     if (l->leading) {
         if (l->last) {
             write_lease(l, l->last);

@@ -142,6 +142,14 @@ def test_partition_ends_acting_within_the_deadline(plane, operator, kubelet, ns,
     assert not kubelet.twice(ns)
 
 
+def test_answers_that_take_longer_each_than_a_leader_may_wait(plane, operator, kubelet, ns, lock, proxied_rig):
+    """To read the locks: an API server that has just been started, on a busy machine."""
+    proxy, config = proxied_rig
+    proxy.faults = [Fault(f"GET .*/{LOCK}", "late", delay=RENEW / 2 + 1)]
+    o = operator(*flags(lock), kubeconfig=config)
+    wait_for(lambda: "msg=leading" in o.text(), 60, why=o.text)
+
+
 def test_a_leader_without_an_api_server_ends_in_time(plane, operator, kubelet, ns, lock, proxied_rig):
     proxy, config = proxied_rig
     o = operator(*flags(lock), kubeconfig=config)
