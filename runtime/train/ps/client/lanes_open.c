@@ -1,9 +1,19 @@
 /* Opens the data lanes of links, before these are up. */
+#include <limits.h>
+
 #include "runtime/net/net.h"
 #include "runtime/train/ps/client/link_internal.h"
 #include "runtime/train/rpc/pass.h"
 
 enum { CONNECT_MS = 2000, PROVE_MS = 5000, ANSWER_MS = 10000 };
+
+/* At its start a trainer waits for a lane as long as a server may be silent: to give it up closes
+ * the connection, which the server takes for a lost trainer. */
+static int time_of(struct rt_client *c, int ms) {
+    int64_t lease = c->options.lease_ms < INT_MAX ? c->options.lease_ms : INT_MAX;
+    bool longer = psc_links_stage(c) == PSC_JOINING && lease > ms;
+    return psc_client_left(c, longer ? (int)lease : ms);
+}
 
 /* New connections to all shards of some servers; arrays of n. */
 struct opening {
@@ -48,14 +58,14 @@ static void list_lanes(struct rt_client *c, const uint32_t *which, uint32_t n, s
 /* Connects and proves the token; failures go to errs. */
 static void knock_lanes(struct rt_client *c, struct opening *o, struct co_err *errs) {
     CO_AUTOFREE struct net_reached *reached = co_xcalloc(o->n, sizeof(*reached));
-    (void)net_connect(o->addresses, o->n, psc_client_left(c, CONNECT_MS), reached);
+    (void)net_connect(o->addresses, o->n, time_of(c, CONNECT_MS), reached);
     for (uint32_t i = 0; i < o->n; i++) {
         o->dials[i].fd = reached[i].fd;
         if (reached[i].fd < 0) {
             co_err_set(&errs[o->which[i]], CO_PEERLOST, "nothing listens at %s", o->addresses[i]);
         }
     }
-    net_dial_all(&c->auth, o->dials, o->n, co_now_ms() + psc_client_left(c, PROVE_MS), -1);
+    net_dial_all(&c->auth, o->dials, o->n, co_now_ms() + time_of(c, PROVE_MS), -1);
     for (uint32_t i = 0; i < o->n; i++) {
         if (o->dials[i].err.code) {
             errs[o->which[i]] = o->dials[i].err;
@@ -112,7 +122,7 @@ void psc_client_open_lanes(
     }
     for (uint32_t i = 0; i < n; i++) {
         if (calls[i]) {
-            (void)!psc_call_wait(calls[i], psc_client_left(c, ANSWER_MS), &errs[i]);
+            (void)!psc_call_wait(calls[i], time_of(c, ANSWER_MS), &errs[i]);
         }
     }
     opening_done(&o);

@@ -275,19 +275,24 @@ static void job_start(struct link_job *j) {
     (void)snprintf(j->endpoint, sizeof(j->endpoint), "127.0.0.1:%d", j->proxy.port);
 }
 
-static int job_enter(struct link_job *j, int64_t start_ms, int64_t return_ms,
+static int job_enter_as(enum rt_mode mode, struct link_job *j, int64_t start_ms, int64_t return_ms,
     struct rt_client **ret, struct co_err *err) {
     struct psc_client_config config = {.servers = 1,
         .trainers = 1,
         .endpoints = (const char *const[]){j->endpoint},
         .job = own_job()};
-    const struct rt_client_options o = {.mode = RT_ASYNC,
+    const struct rt_client_options o = {.mode = mode,
         .transport = RT_PS_LANES,
         .start_timeout_ms = start_ms,
         .return_ms = return_ms,
         .lease_ms = WAIT_MS,
         .call_timeout_ms = WAIT_MS};
     return psc_client_connect(&config, &o, specs, 1, ret, err);
+}
+
+static int job_enter(struct link_job *j, int64_t start_ms, int64_t return_ms,
+    struct rt_client **ret, struct co_err *err) {
+    return job_enter_as(RT_ASYNC, j, start_ms, return_ms, ret, err);
 }
 
 static void job_stop(struct link_job *j) {
@@ -357,6 +362,40 @@ static void a_server_that_is_silent_after_its_welcome_fails_the_start(void **sta
     assert_soon(wait_at_start);
 }
 
+static void *release_late(void *arg) {
+    struct proxy *x = arg;
+    while (x->taken == 0) {
+        (void)poll(NULL, 0, 5);
+    }
+    (void)poll(NULL, 0, 5500); /* longer than a lane may take in a job that has begun */
+    x->holds = false;
+    proxy_set(x, PROXY_PASS);
+    return NULL;
+}
+
+/* A server on a machine that stands still: to give a lane up closes the connection of a trainer
+ * that has joined, and without it the job is over. */
+static void lanes_have_the_time_of_the_lease_at_the_start(void **state) {
+    (void)state;
+    struct link_job j = {0};
+    struct co_err err = {0};
+    struct rt_client *c = NULL;
+    float w[10];
+    pthread_t thread;
+    job_start(&j);
+    j.proxy.whole = 1;
+    j.proxy.holds = true;
+    assert_int_equal(0, pthread_create(&thread, NULL, release_late, &j.proxy));
+    if (job_enter_as(RT_SYNC, &j, WAIT_MS, -1, &c, &err) < 0) {
+        fail_msg("%s", err.msg);
+    }
+    assert_int_equal(0, rt_pull_dense(c, 0, w, &err));
+    pthread_join(thread, NULL);
+    assert_int_equal(0, rt_finish(c, &err));
+    assert_int_equal(0, pss_server_wait(j.server, &err));
+    job_stop(&j);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_server_must_be_back_in_time_in_every_state),
@@ -369,6 +408,7 @@ int main(void) {
         cmocka_unit_test(a_request_that_has_no_answer_again_is_no_recovery),
         cmocka_unit_test(a_server_that_is_silent_after_its_welcome_has_not_returned),
         cmocka_unit_test(a_server_that_is_silent_after_its_welcome_fails_the_start),
+        cmocka_unit_test(lanes_have_the_time_of_the_lease_at_the_start),
     };
     return cmocka_run_group_tests_name("link", tests, NULL, NULL);
 }

@@ -42,6 +42,7 @@ struct proxy_pair {
     int fd[2];   /* trainer, server; -1: none */
     size_t left; /* bytes until the connection is cut */
     size_t says; /* bytes that the server may still say; what follows is dropped */
+    bool held;   /* nothing is forwarded while the proxy holds */
 };
 
 struct proxy {
@@ -55,7 +56,9 @@ struct proxy {
     unsigned cuts;
     atomic_size_t lost; /* bytes dropped by PROXY_MUTE */
     size_t says;        /* of new connections; 0: no limit */
-    atomic_uint whole;  /* so many new connections have no such limit */
+    atomic_uint whole;  /* so many new connections have no such limit, and are not held */
+    atomic_bool holds;  /* new connections, from now on and until it is false again */
+    atomic_uint taken;  /* connections that were held */
     bool flips; /* flip a byte instead of cutting; set this and the next two before proxy_start */
     /* For each side, so many TLS records of later connections than the first are said to be a byte
      * longer than they are. */
@@ -106,6 +109,8 @@ static inline void proxy_take(struct proxy *x) {
             p->left = x->life ? (size_t)rand_r(&x->seed) % (2 * x->life) : SIZE_MAX;
             p->left += x->flips && x->life ? PROXY_GREETED : 0;
             p->says = x->says && x->whole == 0 ? x->says : SIZE_MAX;
+            p->held = x->holds && x->whole == 0;
+            x->taken += p->held;
             x->whole -= x->whole > 0;
             if (p->fd[1] < 0) {
                 proxy_cut(p);
@@ -177,7 +182,8 @@ static inline void *proxy_run(void *arg) {
         struct pollfd fds[ALL];
         bool still = x->way == PROXY_STALL;
         for (int i = 0; i < LISTEN; i++) {
-            int fd = still ? -1 : x->pairs[i / 2].fd[i % 2];
+            const struct proxy_pair *p = &x->pairs[i / 2];
+            int fd = still || (p->held && x->holds) ? -1 : p->fd[i % 2];
             fds[i] = (struct pollfd){.fd = fd, .events = POLLIN};
         }
         fds[LISTEN] = (struct pollfd){.fd = x->listen, .events = POLLIN};
