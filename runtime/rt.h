@@ -535,7 +535,7 @@ CO_MUST_CHECK int rt_load(struct rt_client *c, const char *dir, struct co_err *e
  * the earlier ones intact. */
 struct rt_checkpoint_options {
     bool full;       /* no delta */
-    uint32_t deltas; /* a full one after this many deltas; 0: 9 */
+    uint32_t deltas; /* a full one after this many deltas, 1024 at most; 0: 9 */
     uint32_t keep; /* full ones of this job to keep, with their deltas; 0: 2, UINT32_MAX: all. Never
                     * removed: what could not be read, has other tables, or is newer than what the
                     * job began with and not its own */

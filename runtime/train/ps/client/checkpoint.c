@@ -175,6 +175,7 @@ int psc_checkpoint_begin(struct rt_client *c, const struct rt_checkpoint_options
     struct psc_saving *sv = c->saving;
     CO_CLEANUP(psc_attempt_freep) struct psc_checkpoint_attempt *a = co_xcalloc(1, sizeof(*a));
     uint32_t most = o->deltas ? o->deltas : PSC_CHECKPOINT_DELTAS;
+    most = most < CKPT_CHAIN_MAX ? most : CKPT_CHAIN_MAX; /* more, and nothing can load them */
     bool full = o->full || o->mode == RT_SAVE_DAY || sv->last == 0 || sv->deltas >= most;
     a->c = c;
     a->options = *o;

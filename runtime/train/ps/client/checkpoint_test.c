@@ -22,6 +22,7 @@
 #include "common/folder_testing.h"
 #include "common/mem.h"
 #include "runtime/train/ckpt/chain.h"
+#include "runtime/train/ps/client/checkpoint_internal.h"
 #include "runtime/train/ps/client/client.h"
 #include "runtime/train/ps/client/job_testing.h"
 #include "runtime/train/ps/server/server.h"
@@ -745,6 +746,23 @@ static void a_delta_whose_chain_is_not_whole_is_made_full(void **state) {
     }
 }
 
+/* Whoever asks for more deltas: a chain that is longer is damaged for all who read it. */
+static void a_chain_is_no_longer_than_readers_take(void **state) {
+    const struct rt_checkpoint_options o = {.deltas = UINT32_MAX};
+    struct rt_checkpoint made = {0};
+    struct world w;
+    world_start(&w, 1, 1, 1, NULL);
+    struct rt_client *c = enter(&w, 0, (struct rt_client_options){0});
+    OK(rt_checkpoint(c, *state, &o, &made, &err));
+    c->saving->deltas = CKPT_CHAIN_MAX - 1; /* as if it had made as many */
+    OK(rt_checkpoint(c, *state, &o, &made, &err));
+    assert_false(made.full);
+    OK(rt_checkpoint(c, *state, &o, &made, &err));
+    assert_true(made.full);
+    OK(rt_finish(c, &err));
+    world_end(&w);
+}
+
 /* One that took over from another, which continues later: neither knows what the other made.  Each
  * checkpoint has the values of its instant. */
 static void another_trainer_makes_the_next_checkpoint(void **state) {
@@ -1121,6 +1139,7 @@ int main(void) {
         CO_TEST_IN_FOLDER(a_directory_that_cannot_be_listed_is_an_error),
         CO_TEST_IN_FOLDER(the_first_checkpoint_after_a_restore_is_full),
         CO_TEST_IN_FOLDER(a_delta_whose_chain_is_not_whole_is_made_full),
+        CO_TEST_IN_FOLDER(a_chain_is_no_longer_than_readers_take),
         CO_TEST_IN_FOLDER(a_checkpoint_after_a_failed_one_gets_its_own_number),
         CO_TEST_IN_FOLDER(another_trainer_makes_the_next_checkpoint),
         CO_TEST_IN_FOLDER(modes_say_which_rows_are_saved),

@@ -227,7 +227,8 @@ static int check_previous(
     }
     int rc = ckpt_chain_open(o->dir, o->previous, &c, &why);
     const struct ckpt_point *p = rc == 0 ? &c->points[c->n - 1] : NULL;
-    if (p && p->base == o->root && ckpt_save_is_partial(p->save) == ckpt_save_is_partial(o->mode)) {
+    if (p && c->n <= CKPT_CHAIN_MAX && p->base == o->root &&
+        ckpt_save_is_partial(p->save) == ckpt_save_is_partial(o->mode)) {
         *ret_hash = p->hash;
         return 0;
     }
