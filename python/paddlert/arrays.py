@@ -164,7 +164,8 @@ class _Lent:
             raise TypeError(f"{name} is a {type(array).__name__}{of} whose memory cannot be used: {e}; expected a dense one in main memory") from None
         t = _DLTensor.from_address(_capsule_pointer(self.capsule, b"dltensor"))
         if t.device not in (DL_CPU, DL_PINNED):
-            raise ValueError(f"{name} is on a device (DLPack's {t.device}), expected one in main memory")
+            where = getattr(array, "device", None) or getattr(array, "place", None) or f"device {t.device} of DLPack"
+            raise ValueError(f"{name} is on {where}, expected one in main memory, as .cpu() makes it")
         if (t.kind, t.bits) not in DLPACK or t.lanes != 1:
             raise ValueError(f"{name} is of {array.dtype}, expected one of {KNOWN}")
         self.dtype, shape = DLPACK[t.kind, t.bits], tuple(t.shape[:t.ndim])

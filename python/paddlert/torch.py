@@ -118,7 +118,7 @@ class Embedding(torch.nn.Module):
                  mode: Mode | None = None, **options: Unpack[SparseOptions]) -> None:
         super().__init__()
         self.rows = Rows(Sparse(name, dim, optimizer, init, seed, mode=mode, **options), padding_idx)
-        self.dtype = torch.float32
+        self.dtype, self.device = torch.float32, torch.empty(0).device         # as of parameters, had it any
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         """[*ids.shape, dim], on ids' device, of the type that model.to(...) says."""
@@ -132,13 +132,14 @@ class Embedding(torch.nn.Module):
                                "expected DistributedModel(model).to_torch(), with torch's own embeddings; torch.compile leaves the pull to Python")
 
     def _apply(self, fn: Any, *recurse: Any) -> Any:
-        self.dtype = fn(torch.zeros((), dtype=self.dtype)).dtype
+        like = fn(torch.zeros((), dtype=self.dtype, device=self.device))
+        self.dtype, self.device = like.dtype, like.device
         return super()._apply(fn, *recurse)
 
     def to_torch(self, num_embeddings: int | None = None) -> torch.nn.Module:
         """A torch.nn.Embedding of the rows of ids 0 to num_embeddings - 1, as they are now; None: up to the largest id that has a row.
         InvalidError: more than 1 GiB."""
-        weight = torch.from_numpy(self.rows.matrix(num_embeddings)).to(self.dtype)
+        weight = torch.from_numpy(self.rows.matrix(num_embeddings)).to(self.device, self.dtype)
         return torch.nn.Embedding.from_pretrained(weight, freeze=False, padding_idx=self._padding_in(weight))
 
     def _padding_in(self, weight: torch.Tensor) -> int | None:
@@ -179,7 +180,7 @@ class EmbeddingBag(Embedding):
 
     def to_torch(self, num_embeddings: int | None = None) -> torch.nn.Module:
         """A torch.nn.EmbeddingBag, otherwise as Embedding.to_torch."""
-        weight = torch.from_numpy(self.rows.matrix(num_embeddings)).to(self.dtype)
+        weight = torch.from_numpy(self.rows.matrix(num_embeddings)).to(self.device, self.dtype)
         return torch.nn.EmbeddingBag.from_pretrained(weight, freeze=False, mode=self.mode, include_last_offset=self.include_last_offset,
                                                      padding_idx=self._padding_in(weight))
 

@@ -525,7 +525,13 @@ with paddlert.Group(endpoints={endpoints}, rank={i}) as g:
     print(a.values[0, 0])
     apart = Tensor(np.full((4, 4), {i} + 1.0, np.float32)[:, ::2])
     print(g.all_reduce(apart, out=apart) is apart, apart.values.sum(), g.all_reduce(Tensor(np.zeros((0, 3), np.float32))).shape)
-    for bad in (Tensor(np.zeros(3, np.int16)), np.zeros(3, np.complex64)):
+    class OnGPU(Tensor):
+        device = "cuda:0"
+        def __dlpack__(self, **_):
+            capsule = self.values.__dlpack__()
+            paddlert.arrays._DLTensor.from_address(paddlert.arrays._capsule_pointer(capsule, b"dltensor")).device = 2
+            return capsule
+    for bad in (Tensor(np.zeros(3, np.int16)), np.zeros(3, np.complex64), OnGPU(np.zeros(3, np.float32))):
         try:
             g.all_reduce(bad)
         except ValueError as e:
@@ -536,7 +542,8 @@ except paddlert.InvalidError as e:
     print(e)
 """) for i in range(2)))
     wrong = ["True 24.0 (0, 3)", "array is of int16, expected one of float32, float64, float16, bfloat16, int64, int32, uint8",
-             "array is of complex64, expected one of float32, float64, float16, bfloat16, int64, int32, uint8", "the group is closed"]
+             "array is of complex64, expected one of float32, float64, float16, bfloat16, int64, int32, uint8",
+             "array is on cuda:0, expected one in main memory, as .cpu() makes it", "the group is closed"]
     assert [o.splitlines() for o in out] == [["True 3.0 Tensor True", value, *wrong] for value in ("3.0", "7.0")], out
 
 

@@ -248,6 +248,8 @@ static const struct {
     {"STANDIN_NCCL_VERSION=21203", UINT32_MAX, CO_UNSUPPORTED, "NCCL 21203, older than 21800"},
     {"STANDIN_GPUS=1", UINT32_MAX, CO_INVALID, "no GPU 1: this process sees 1"},
     {"STANDIN_GPUS=0", UINT32_MAX, CO_UNSUPPORTED, "no CUDA-capable device is detected"},
+    {"STANDIN_INIT=3", UINT32_MAX, CO_UNSUPPORTED,
+        "(3): a process that was forked from one with CUDA"},
     {"STANDIN_INIT=999", UINT32_MAX, CO_UNSUPPORTED, "look for GPUs"},
     {"STANDIN_MEMORY=1", UINT32_MAX, CO_NOMEMORY,
         "4 bytes on GPU 1: CUDA: allocate memory: out of"},

@@ -59,7 +59,10 @@ static int load(struct nccl_cuda_functions *ret, uint32_t *ret_count, struct co_
     if (result) {
         struct co_err why = {0};
         (void)failed(ret, result, "look for GPUs", &why);
-        return co_err_set(err, CO_UNSUPPORTED, "%s", co_err_text(&why));
+        bool forked = result == NCCL_CUDA_NOT_INITIALIZED;
+        return co_err_set(err, CO_UNSUPPORTED, "%s%s", co_err_text(&why),
+            forked ? ": a process that was forked from one with CUDA has none, expected a new one"
+                   : "");
     }
     *ret_count = (uint32_t)count;
     return 0;

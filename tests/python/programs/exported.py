@@ -69,6 +69,9 @@ with DistributedModel(net, optim.SGD(0.1)).connect(paddlert.Job(worker=0)) as mo
     net(ids).sum().backward()
     model.step()
     assert net.to(torch.float32)(ids).dtype == torch.float32
+    # another device; ours have no parameters, and are where the others are
+    moved = DistributedModel.to_torch(type("", (), {"model": copy.deepcopy(net).to("meta")})())
+    assert {p.device.type for p in moved.parameters()} == {"meta"} and {p.device.type for p in model.to_torch().parameters()} == {"cpu"}
 
 names = {"embedding.weight", "out.weight", "out.bias", "rows.ids", "rows.rows", "bag.ids", "bag.rows"} - {"embedding.weight"}
 with np.load(folder / "model.npz") as arrays:
