@@ -32,7 +32,9 @@ static const struct device_kind {
     {"NVIDIA GPU", JOB_DEVICE_GPU, "gpu", "nvidia", NULL,
         {CO_VAR_CUDA_VISIBLE_DEVICES, CO_VAR_COUNT}, .resource = "nvidia.com/gpu",
         .example = "gpu.yaml", .paddle = "`paddlepaddle-gpu`",
-        .tried = "collectives on GPUs (`make gpu-test`); else with a false `/dev`"},
+        .tried =
+            "one H200, driver 580, NCCL 2.28: launcher, `paddlert` with PyTorch 2.11, collectives "
+            "of one rank (`make gpu-test`); several GPUs with stand-ins of driver and NCCL"},
     {"Hygon DCU", JOB_DEVICE_GPU, "gpu", "dri/renderD", "kfd",
         {CO_VAR_HIP_VISIBLE_DEVICES, CO_VAR_COUNT}, .cuda = true, .resource = "hygon.com/dcu",
         .example = "dcu.yaml", .paddle = "`paddlepaddle-dcu`", .tried = "with a false `/dev`"},
@@ -214,8 +216,11 @@ static const struct {
         "no"},
     {"trainers of a job with parameter servers", "yes",
         "in Paddle or PyTorch: rows are copied to the ids' device", "the same, not tried"},
-    {"collectives of `rt.h` and `paddlert`", "yes", "yes, by NCCL: NVIDIA only",
-        "no: use those of Paddle"},
+    {"collectives of `rt.h`", "yes", "yes, by NCCL: NVIDIA only", "no: use those of Paddle"},
+    {"`paddlert`: data parallel and elastic models, SyncBatchNorm", "yes",
+        "in PyTorch or Paddle: what travels is copied to main memory; ranks may share a GPU",
+        "the same, not tried"},
+    {"`paddlert.Group`", "yes", "arrays in main memory alone", "the same"},
     {"models of `examples`", "yes: x86-64 (any; AVX2 and AVX-512 are used) and arm64",
         "no: `--use_gpu` "
         "and `PADDLE_INIT_USE_GPU` are one warning",
