@@ -57,7 +57,9 @@ static const struct co_flag flags[] = {
         "or the file says, or 1",
         .min = 0, .max = 65536},
     {"wire", CO_FLAG_STR, &options.wire, "",
-        "how values and gradients travel: f32, f16 or bf16; empty: f32"},
+        "how values and gradients travel: f32, f16, bf16 or, in sync mode, int8 for the network "
+        "and "
+        "f32 for embeddings; empty: f32"},
     {"save", CO_FLAG_STR, &options.save, "model",
         "directory for the trained model, written by the first worker; empty: not saved"},
     {"load", CO_FLAG_STR, &options.load, "", "directory of a saved model to start from"},

@@ -1,6 +1,8 @@
 /* Makes the specs of the model's tables from the program's options. */
 #include "examples/ctr/tables.h"
 
+#include <string.h>
+
 #include "examples/ctr/net.h"
 #include "runtime/train/optim/optim.h"
 
@@ -27,6 +29,7 @@ static int optimizer_resolve(
 int ctr_tables_init(const struct ctr_options *o, struct ctr_tables *ret_t, struct co_err *err) {
     const char *const dense[3] = {o->optimizer, DENSE_OPTIMIZER, ""};
     const char *const embedding[3] = {o->embedding_optimizer, o->optimizer, EMBEDDING_OPTIMIZER};
+    const char *rows = strcmp(o->wire, "int8") == 0 ? NULL : o->wire; /* int8 is for dense tables */
     struct ctr_layout layout;
 
     CO_TRY(ctr_layout_make(o->net, &layout, err));
@@ -45,6 +48,6 @@ int ctr_tables_init(const struct ctr_options *o, struct ctr_tables *ret_t, struc
         .optimizer = ret_t->embedding_optimizer,
         .init = o->net->row_init,
         .seed = (uint64_t)o->seed,
-        .wire = o->wire};
+        .wire = rows};
     return 0;
 }

@@ -9,6 +9,8 @@
 #include "common/mem.h"
 #include "common/mix.h"
 
+static const char wire_int8[] = "int8";
+
 static int check_name(const char *name, struct co_err *err) {
     static const char allowed[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
@@ -77,7 +79,7 @@ static void point_spec(struct ps_table *t) {
     t->spec.init = t->init;
     t->spec.schedule = t->schedule;
     t->spec.storage = table_storage_name(t->storage);
-    t->spec.wire = table_storage_name(t->wire);
+    t->spec.wire = t->int8 ? wire_int8 : table_storage_name(t->wire);
     t->spec.admit = t->admit_text;
     t->spec.evict = t->evict_text;
 }
@@ -91,6 +93,21 @@ static int make_rows(const struct rt_table_spec *spec, struct ps_table *t, struc
     return copy_text("evict", spec->evict, "", t->evict_text, sizeof(t->evict_text), err);
 }
 
+static int set_wire(const struct rt_table_spec *spec, struct ps_table *t, struct co_err *err) {
+    t->int8 = spec->wire && strcmp(spec->wire, wire_int8) == 0;
+    if (t->int8) {
+        return spec->kind == RT_DENSE
+                   ? 0
+                   : co_err_set(err, CO_INVALID,
+                         "wire \"%s\" is for dense tables, rows can have f16 or bf16", wire_int8);
+    }
+    return table_storage_parse("wire", spec->wire, &t->wire, err) == 0
+               ? 0
+               : co_err_set(err, CO_INVALID,
+                     "wire \"%.40s\" is not f32, f16, bf16 or (dense, sync) %s", spec->wire,
+                     wire_int8);
+}
+
 static int make_parts(const struct rt_table_spec *spec, struct ps_table *t, struct co_err *err) {
     CO_TRY(check_shape(spec, err));
     CO_TRY(set_rules(t, spec->optimizer ? spec->optimizer : "sgd", err));
@@ -100,7 +117,7 @@ static int make_parts(const struct rt_table_spec *spec, struct ps_table *t, stru
     CO_TRY(copy_text("initializer", spec->init, "zero", t->init, sizeof(t->init), err));
     CO_TRY(
         copy_text("schedule", spec->schedule, "constant", t->schedule, sizeof(t->schedule), err));
-    CO_TRY(table_storage_parse("wire", spec->wire, &t->wire, err));
+    CO_TRY(set_wire(spec, t, err));
     return spec->kind == RT_SPARSE ? make_rows(spec, t, err) : 0;
 }
 
@@ -135,6 +152,12 @@ int ps_table_fits(const struct ps_table *t, enum rt_mode job, struct co_err *err
             "table \"%s\" is in sync mode, which needs a job in sync mode, not in %s", t->name,
             ps_mode_name(job));
     }
+    if (t->int8 && t->spec.mode != RT_SYNC) {
+        return co_err_set(err, CO_INVALID,
+            "table \"%s\" has wire \"%s\", which needs sync mode, not %s: f16 and bf16 can have "
+            "any",
+            t->name, wire_int8, ps_mode_name(t->spec.mode));
+    }
     return 0;
 }
 
@@ -151,7 +174,7 @@ int ps_table_same(const struct ps_table *t, const struct ps_table *as, struct co
         {"init", strcmp(t->init, as->init) == 0, t->init, as->init},
         {"schedule", strcmp(t->schedule, as->schedule) == 0, t->schedule, as->schedule},
         {"storage", t->storage == as->storage, t->spec.storage, as->spec.storage},
-        {"wire", t->wire == as->wire, t->spec.wire, as->spec.wire},
+        {"wire", t->wire == as->wire && t->int8 == as->int8, t->spec.wire, as->spec.wire},
         {"admit", table_policy_equal(&t->admit, &as->admit), t->admit_text, as->admit_text},
         {"evict", table_policy_equal(&t->evict, &as->evict), t->evict_text, as->evict_text},
         {"mode", t->spec.mode == as->spec.mode, ps_mode_name(t->spec.mode),

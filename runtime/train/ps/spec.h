@@ -42,6 +42,8 @@ struct ps_table {
     struct rt_schedule rates;
     enum rt_dtype storage; /* sparse: type of values in memory */
     enum rt_dtype wire;    /* type of values and gradients in frames */
+    bool int8; /* wire "int8": gradients, and the changes of a step, travel as int8.h has them; all
+                  else is f32 */
     char admit_text[128], evict_text[256];
     struct table_policy admit, evict; /* sparse */
     uint32_t turn;                    /* dense: number of dense tables before it */

@@ -61,7 +61,7 @@ bool rpc_frame_narrows(uint8_t kind) {
 /* A cache of large freed frames. Training sends the same megabytes in every step, and fresh pages
  * from the kernel cost more than copying the data. The cache is process-wide because one thread
  * makes a frame and another frees it. */
-enum { SPARE_MIN = 64 << 10, SPARE_N = 128, SPARE_BYTES = 64 << 20 };
+enum { SPARE_MIN = 16 << 10, SPARE_N = 128, SPARE_BYTES = 64 << 20 };
 
 static struct {
     pthread_mutex_t m;
@@ -180,7 +180,8 @@ static int check_bytes(const struct rpc_frame_head *h, struct co_err *err) {
         ok = h->bytes == n * 4;
         break;
     case VALUES:
-        ok = h->bytes == n * 4 || h->bytes == n * 2;
+        ok = h->bytes == n * 4 || h->bytes == n * 2 ||
+             h->bytes == n + (n + RPC_FRAME_INT8_BLOCK - 1) / RPC_FRAME_INT8_BLOCK * 2;
         break;
     case IDS:
         ok = h->bytes == n * 8;

@@ -33,16 +33,20 @@ enum {
     RPC_FRAME_STAT_NUMBERS = 8,
     RPC_FRAME_KEEP_MAX = 64 << 10,
     RPC_FRAME_RATE_NUMBERS = 3,
-    RPC_FRAME_SHRINK_ALL = 1, /* all rows, whatever the table's policy says */
+    RPC_FRAME_INT8_BLOCK = 64, /* values of one byte that share a scale of two bytes */
+    RPC_FRAME_SHRINK_ALL = 1,  /* all rows, whatever the table's policy says */
     RPC_MESSAGE_MAX = RPC_FRAME_BYTES_MAX + (1 << 20), /* all frames of a message */
 };
 
 /* aux of a STEP: the trainer makes no more steps */
 #define RPC_STEP_NO_MORE UINT64_MAX
 
-/* f32[n]: n floats. w[n]: n values of the table's wire type (f32, f16 or bf16). dim: floats in a
- * row. state: floats of optimizer state in a row. policy: floats that the evict policy keeps in a
- * row. */
+/* f32[n]: n floats. w[n]: n values of the table's wire type (f32, f16 or bf16). With wire int8 the
+ * gradients of a PUSH_DENSE are i8[n] (runtime/train/table/int8.h), and what a PULL_DENSE with a
+ * step gets is i8[count], to be added to the version that aux names in its upper half, or
+ * f32[count]; the answer's aux is the version that the trainer has then. All else is f32. dim:
+ * floats in a row. state: floats of optimizer state in a row. policy: floats that the evict policy
+ * keeps in a row. */
 enum rpc_frame_kind {
     RPC_FRAME_CONTROL = 1,    /* payload: control.proto; answer the same */
     RPC_FRAME_PING,           /* nothing; the same */

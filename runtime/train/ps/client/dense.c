@@ -5,10 +5,12 @@
  * answer. */
 #include <string.h>
 
+#include "common/bytes.h"
 #include "runtime/net/net.h"
 #include "runtime/train/ps/client/client_internal.h"
 #include "runtime/train/ps/client/geo.h"
 #include "runtime/train/ps/finite.h"
+#include "runtime/train/table/int8.h"
 #include "runtime/train/table/narrow.h"
 
 /* ---- one part for each chunk ---- */
@@ -44,8 +46,17 @@ static enum rt_dtype wire_of(const struct ps_table *t, uint8_t kind) {
     return rpc_frame_narrows(kind) ? t->wire : RT_F32;
 }
 
+static bool is_int8(const struct ps_table *t, uint8_t kind) {
+    return t->int8 && kind == RPC_FRAME_PUSH_DENSE;
+}
+
 static void fill_chunk(
     const struct rt_call *call, const struct psc_part *p, unsigned char *payload) {
+    if (is_int8(call->table, p->head.kind)) {
+        float *rest = psc_exchanges_rest(call->c->exchanges, p->head.table);
+        table_int8_send(payload, call->in + p->begin, rest + p->begin, p->n);
+        return;
+    }
     table_narrow(wire_of(call->table, p->head.kind), payload, call->in + p->begin, p->n);
 }
 
@@ -92,7 +103,9 @@ static void add_part(struct rt_call *call, uint32_t i, uint8_t kind, const struc
         .shard = k->shard,
         .aux = k->chunk,
         .count = (uint32_t)(floats > 0 ? floats : n),
-        .bytes = (uint32_t)(floats * table_storage_size(wire_of(call->table, kind)))};
+        .bytes = (uint32_t)(is_int8(call->table, kind)
+                                ? table_int8_bytes(n)
+                                : floats * table_storage_size(wire_of(call->table, kind)))};
     psc_call_part(call, i, k->server, &head, answer_bytes(call->table, kind, n));
     call->parts[i].begin = k->range.begin;
     call->parts[i].n = (uint32_t)n;
@@ -140,6 +153,36 @@ int psc_dense_take(
     return 0;
 }
 
+/* int8: all values of the chunk, or what has changed since the version that the trainer has. */
+static int take_change(
+    struct rt_call *call, struct psc_part *p, const struct rpc_frame *a, struct co_err *err) {
+    struct psc_known *k = call->arg;
+    uint32_t *version = &k->versions[p - call->parts];
+    float *known = k->w + p->begin;
+    if (a->head.bytes == (uint64_t)p->n * sizeof(float)) {
+        co_copy_f32(known, a->payload, p->n);
+    } else if (*version != 0 && a->head.aux == (uint64_t)*version + 1 &&
+               a->head.bytes == table_int8_bytes(p->n)) {
+        table_int8_add(known, a->payload, p->n);
+    } else {
+        return co_err_set(err, CO_INVALID, "%u bytes for %u values, version %llu after %u",
+            a->head.bytes, p->n, (unsigned long long)a->head.aux, *version);
+    }
+    *version = (uint32_t)a->head.aux;
+    memcpy(call->out + p->begin, known, p->n * sizeof(float));
+    return 0;
+}
+
+/* Asks for what has changed since the versions that the trainer has. */
+static void ask_change(struct rt_call *call, uint32_t table) {
+    struct psc_known *k = psc_exchanges_known(call->c->exchanges, table, call->n_parts);
+    call->take = take_change;
+    call->arg = k;
+    for (uint32_t i = 0; i < call->n_parts; i++) {
+        call->parts[i].head.aux |= (uint64_t)k->versions[i] << 32;
+    }
+}
+
 /* ---- pull, push, put ---- */
 
 int psc_values_call(struct rt_client *c, uint32_t table, float *ret_w, uint64_t after,
@@ -149,6 +192,9 @@ int psc_values_call(struct rt_client *c, uint32_t table, float *ret_w, uint64_t 
     (*ret)->out = ret_w;
     for (uint32_t i = 0; i < (*ret)->n_parts; i++) {
         (*ret)->parts[i].head.number = after;
+    }
+    if (after > 0 && (*ret)->table->int8) {
+        ask_change(*ret, table);
     }
     return 0;
 }

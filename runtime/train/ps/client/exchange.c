@@ -21,6 +21,8 @@ struct exchange {
     bool busy;             /* an exchange is in flight */
     struct rt_call *ready; /* the last complete exchange, if not taken by the trainer yet */
     float *w;              /* sync: the values that the next step refreshes */
+    float *rest;           /* int8: see psc_exchanges_rest */
+    struct psc_known known;
 };
 
 struct psc_exchanges {
@@ -33,6 +35,11 @@ struct psc_exchanges *psc_exchanges_new(struct rt_client *c) {
     struct psc_exchanges *x = co_xcalloc(1, sizeof(*x) + c->n_tables * sizeof(x->at[0]));
     x->c = c;
     pthread_mutex_init(&x->m, NULL);
+    for (uint32_t i = 0; i < c->n_tables; i++) {
+        const struct ps_table *t = &c->tables[i];
+        x->at[i].rest = t->int8 ? co_xcalloc(t->spec.size, sizeof(float)) : NULL;
+        x->at[i].known.w = t->int8 ? co_xcalloc(t->spec.size, sizeof(float)) : NULL;
+    }
     return x;
 }
 
@@ -40,6 +47,9 @@ void psc_exchanges_free(struct psc_exchanges *x) {
     for (uint32_t i = 0; x && i < x->c->n_tables; i++) {
         free(x->at[i].sum);
         free(x->at[i].sending);
+        free(x->at[i].rest);
+        free(x->at[i].known.w);
+        free(x->at[i].known.versions);
         psc_call_free(x->at[i].ready);
     }
     if (x) {
@@ -64,8 +74,26 @@ void psc_exchanges_forget(struct psc_exchanges *x) {
         x->at[i].busy = false;
         x->at[i].merged = 0;
         x->at[i].w = NULL;
+        x->at[i].known.n = 0;
+        if (x->at[i].rest) {
+            memset(x->at[i].rest, 0, x->c->tables[i].spec.size * sizeof(float));
+        }
     }
     pthread_mutex_unlock(&x->m);
+}
+
+float *psc_exchanges_rest(struct psc_exchanges *x, uint32_t table) {
+    return x->at[table].rest;
+}
+
+struct psc_known *psc_exchanges_known(struct psc_exchanges *x, uint32_t table, uint32_t n) {
+    struct psc_known *k = &x->at[table].known;
+    if (k->n != n) {
+        free(k->versions);
+        k->versions = co_xcalloc(n, sizeof(*k->versions));
+        k->n = n;
+    }
+    return k;
 }
 
 float *psc_exchanges_take_place(struct psc_exchanges *x, uint32_t table) {

@@ -15,5 +15,16 @@ void psc_exchanges_free(struct psc_exchanges *x); /* NULL allowed */
 bool psc_exchanges_pending(struct psc_exchanges *x);
 /* The client rejoins: drops what waits. */
 void psc_exchanges_forget(struct psc_exchanges *x);
+/* Tables with wire int8: what rounding has taken from gradients and was not sent yet [size]; each
+ * chunk is of the thread that makes its frame. */
+float *psc_exchanges_rest(struct psc_exchanges *x, uint32_t table);
+/* The same tables, of the thread that has the step: the values that servers know the trainer to
+ * have, and their versions by chunk. */
+struct psc_known {
+    float *w;           /* [size] */
+    uint32_t *versions; /* [n]; 0: the trainer has none */
+    uint32_t n;
+};
+struct psc_known *psc_exchanges_known(struct psc_exchanges *x, uint32_t table, uint32_t n);
 /* Sync: where the table's values go after the step, if it was exchanged since the last one. */
 float *psc_exchanges_take_place(struct psc_exchanges *x, uint32_t table);

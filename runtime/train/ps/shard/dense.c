@@ -6,13 +6,15 @@
 #include "runtime/train/ps/finite.h"
 #include "runtime/train/ps/shard/part.h"
 #include "runtime/train/ps/shard/snapshot.h"
+#include "runtime/train/table/int8.h"
 #include "runtime/train/table/narrow.h"
 
 static int make_block(struct shard_dense_block *b, const struct ps_table *table, size_t n,
     bool sync, size_t bytes_max, struct co_err *err) {
     b->n = n;
     b->n_state = ps_table_state(table, n);
-    void *w = NULL, *state = NULL, *sum = NULL;
+    b->version = table->int8 ? (uint32_t)ps_incarnation() : 0;
+    void *w = NULL, *state = NULL, *sum = NULL, *known = NULL, *delta = NULL;
     int rc = co_try_alloc(n, sizeof(float), bytes_max, "values", &w, err);
     if (rc == 0 && b->n_state > 0) {
         rc = co_try_alloc(b->n_state, sizeof(float), bytes_max, "optimizer state", &state, err);
@@ -22,7 +24,15 @@ static int make_block(struct shard_dense_block *b, const struct ps_table *table,
     }
     b->w = w;
     b->state = state;
+    if (rc == 0 && table->int8) {
+        rc = co_try_alloc(n, sizeof(float), bytes_max, "values of trainers", &known, err);
+    }
+    if (rc == 0 && table->int8) {
+        rc = co_try_alloc(table_int8_bytes(n), 1, bytes_max, "changes", &delta, err);
+    }
     b->sum = sum;
+    b->known = known;
+    b->delta = delta;
     if (rc == 0 && state) {
         optim_state_init(&table->optim, n, b->state);
     }
@@ -35,9 +45,10 @@ int shard_dense_init(struct shard_tables *t, struct shard_table *st, struct co_e
     struct ps_range part = ps_dense_share(st->table, &here);
     bool sync = st->mode == RT_SYNC;
     /* Scratch: gradients that are sent in fewer bits become floats in it. */
-    size_t wide = st->table->wire == RT_F32 ? 0 : ps_dense_chunk(part, 0).n;
+    size_t wide = st->table->wire == RT_F32 && !st->table->int8 ? 0 : ps_dense_chunk(part, 0).n;
     size_t bytes =
-        (part.n * (sync ? 2 : 1) + ps_table_state(st->table, part.n) + wide) * sizeof(float);
+        (part.n * (sync ? 2 : 1) + ps_table_state(st->table, part.n) + wide) * sizeof(float) +
+        (st->table->int8 ? part.n * sizeof(float) + table_int8_bytes(part.n) : 0);
     int rc = table_budget_take(c->budget, bytes, err);
     if (rc < 0) {
         return co_err_wrap(err, "table \"%s\"", st->table->name);
@@ -60,18 +71,34 @@ void shard_dense_done(struct shard_table *st) {
         free(st->blocks[i].w);
         free(st->blocks[i].state);
         free(st->blocks[i].sum);
+        free(st->blocks[i].known);
+        free(st->blocks[i].delta);
     }
     free(st->blocks);
 }
 
+_Static_assert((int)TABLE_INT8_BLOCK == (int)RPC_FRAME_INT8_BLOCK, "frame.c checks lengths");
+
+/* Whether it asks for a step's values, and the answer may be what has changed. */
+static bool asks_change(const struct shard_table *st, const struct rpc_frame *f) {
+    return st->table->int8 && f->head.kind == RPC_FRAME_PULL_DENSE && f->head.number > 0;
+}
+
+/* Bytes of a payload of n values that trainers and servers exchange. */
+static size_t wire_bytes(const struct ps_table *t, uint8_t kind, size_t n) {
+    return t->int8 && kind == RPC_FRAME_PUSH_DENSE ? table_int8_bytes(n)
+                                                   : n * table_storage_size(t->wire);
+}
+
 static int block_of(struct shard_table *st, const struct rpc_frame *f,
     struct shard_dense_block **ret, struct co_err *err) {
-    if (f->head.aux >= st->n_blocks) {
+    uint64_t chunk = asks_change(st, f) ? (uint32_t)f->head.aux : f->head.aux;
+    if (chunk >= st->n_blocks) {
         return co_err_set(err, CO_INVALID, "%s: chunk %llu of %u of table \"%s\"",
-            rpc_frame_kind_name(f->head.kind), (unsigned long long)f->head.aux, st->n_blocks,
+            rpc_frame_kind_name(f->head.kind), (unsigned long long)chunk, st->n_blocks,
             st->table->name);
     }
-    struct shard_dense_block *b = &st->blocks[f->head.aux];
+    struct shard_dense_block *b = &st->blocks[chunk];
     /* A request with values has those of the whole block; others have no payload (frame.c checks).
      */
     size_t want = b->n;
@@ -87,10 +114,10 @@ static int block_of(struct shard_table *st, const struct rpc_frame *f,
             rpc_frame_kind_name(f->head.kind), f->head.count, want, st->table->name);
     }
     if (rpc_frame_narrows(f->head.kind) && f->head.bytes > 0 &&
-        f->head.bytes != want * table_storage_size(st->table->wire)) {
+        f->head.bytes != wire_bytes(st->table, f->head.kind, want)) {
         return co_err_set(err, CO_INVALID, "%s: %u bytes for %zu values of table \"%s\" in %s",
             rpc_frame_kind_name(f->head.kind), f->head.bytes, want, st->table->name,
-            table_storage_name(st->table->wire));
+            st->table->spec.wire);
     }
     *ret = b;
     return 0;
@@ -114,6 +141,38 @@ static int answer_values(const struct shard_table *st, const struct rpc_frame *f
     CO_TRY(rpc_frame_new(f->head.kind | RPC_FRAME_ANSWER, bytes, ret, err));
     table_narrow(st->table->wire, (*ret)->payload, b->w, b->n);
     (*ret)->head.count = (uint32_t)b->n;
+    return 0;
+}
+
+/* Brings `known` to the step that was applied last. */
+static void know_step(struct shard_dense_block *b) {
+    if (b->knows == SHARD_KNOWN_NEW) {
+        return;
+    }
+    if (b->knows == SHARD_KNOWN_NOT || b->version == UINT32_MAX ||
+        !table_int8_follow(b->delta, b->w, b->known, b->n)) {
+        b->version = b->version < UINT32_MAX - 1 ? b->version + 1 : 1; /* no trainer has it */
+        memcpy(b->known, b->w, b->n * sizeof(float));
+    }
+    b->version++;
+    b->knows = SHARD_KNOWN_NEW;
+}
+
+/* The answer to a trainer that has version aux >> 32 of the chunk: what has changed since, or, if
+ * that is not the version before this one, all values.  aux: the version that it has then. */
+static int answer_change(const struct rpc_frame *f, struct shard_dense_block *b,
+    struct rpc_frame **ret, struct co_err *err) {
+    know_step(b);
+    bool delta = f->head.aux >> 32 == b->version - 1;
+    size_t bytes = delta ? table_int8_bytes(b->n) : b->n * sizeof(float);
+    CO_TRY(rpc_frame_new(f->head.kind | RPC_FRAME_ANSWER, bytes, ret, err));
+    if (delta) {
+        memcpy((*ret)->payload, b->delta, bytes);
+    } else {
+        co_copy_f32((*ret)->payload, b->known, b->n);
+    }
+    (*ret)->head.count = (uint32_t)b->n;
+    (*ret)->head.aux = b->version;
     return 0;
 }
 
@@ -143,12 +202,17 @@ static void change_block(struct shard_table *st, const struct shard_dense_block 
 
 static int push_block(struct shard_tables *t, struct shard_table *st, struct shard_dense_block *b,
     uint32_t trainer, const struct rpc_frame *f, struct co_err *err) {
-    float *g = shard_floats(f, 0);
-    if (st->table->wire != RT_F32) {
-        g = st->mode == RT_SYNC && !b->pushed ? b->sum : st->row;
+    bool int8 = st->table->int8 && f->head.kind == RPC_FRAME_PUSH_DENSE;
+    float *g = int8 || st->table->wire != RT_F32 ? st->row : shard_floats(f, 0);
+    g = g == st->row && st->mode == RT_SYNC && !b->pushed ? b->sum : g;
+    if (int8) {
+        table_int8_widen(g, f->payload, b->n);
+    } else if (st->table->wire != RT_F32) {
         table_widen(st->table->wire, g, f->payload, b->n);
     }
-    CO_TRY(check_block(t, st, trainer, "index", f->head.aux, b->n, g, err));
+    if (!int8 || !table_int8_finite(f->payload, b->n)) {
+        CO_TRY(check_block(t, st, trainer, "index", f->head.aux, b->n, g, err));
+    }
     st->pushes += b->n;
     if (st->mode != RT_SYNC) {
         change_block(st, b);
@@ -177,6 +241,7 @@ static int set_block(struct shard_tables *t, struct shard_table *st, struct shar
     CO_TRY(check_block(t, st, trainer, "index", chunk, b->n, values, err));
     CO_TRY(check_block(t, st, trainer, "state of index", chunk, n_state, state, err));
     change_block(st, b);
+    b->knows = SHARD_KNOWN_NOT;
     memcpy(b->w, values, b->n * sizeof(float));
     if (n_state > 0) {
         memcpy(b->state, state, n_state * sizeof(float));
@@ -191,7 +256,8 @@ int shard_dense_do(struct shard_tables *t, struct shard_table *st, uint32_t trai
     switch (f->head.kind) {
     case RPC_FRAME_PULL_DENSE:
         st->pulls += b->n;
-        return answer_values(st, f, b, ret, err);
+        return asks_change(st, f) ? answer_change(f, b, ret, err)
+                                  : answer_values(st, f, b, ret, err);
     case RPC_FRAME_PUSH_DENSE:
         return push_block(t, st, b, trainer, f, err);
     case RPC_FRAME_XCHG_DENSE:
@@ -213,6 +279,10 @@ void shard_dense_step(struct shard_table *st, uint32_t n) {
             ps_mean(b->sum, b->n, n);
             optim_apply(&st->optim, b->n, b->w, b->sum, b->state);
             b->pushed = false;
+        }
+        if (b->knows != SHARD_KNOWN_NOT) {
+            b->knows = SHARD_KNOWN_OLD;
+            know_step(b); /* now, while the values are in a cache */
         }
     }
 }

@@ -8,7 +8,9 @@
 #include <cmocka.h>
 
 #include "runtime/train/ps/shard/part.h"
+#include "runtime/train/ps/shard/restore.h"
 #include "runtime/train/ps/shard/tables_testing.h"
+#include "runtime/train/table/int8.h"
 
 enum { SIZE = 20, TAIL = 5 };
 
@@ -222,6 +224,150 @@ static void a_value_that_is_not_finite_is_named(void **unused) {
     }
 }
 
+/* ---- wire int8 ---- */
+
+static const struct rt_table_spec int8[] = {
+    {.name = "w", .kind = RT_DENSE, .size = SIZE, .optimizer = "sgd:lr=1", .wire = "int8"}};
+
+static struct rpc_frame *int8_push(const float *g) {
+    float rest[SIZE] = {0};
+    struct rpc_frame *f = testing_frame(RPC_FRAME_PUSH_DENSE, 0, SIZE, table_int8_bytes(SIZE));
+    table_int8_send(f->payload, g, rest, SIZE);
+    return f;
+}
+
+/* Two trainers push the same gradient, and the step is applied. */
+static void int8_step(struct testing *w, float first) {
+    float g[SIZE];
+    for (size_t i = 0; i < SIZE; i++) {
+        g[i] = first + (float)i;
+    }
+    for (int k = 0; k < 2; k++) {
+        assert_null(testing_do(w, int8_push(g)));
+    }
+    assert_int_equal(0, shard_tables_step(&w->t, 2, NULL));
+}
+
+struct int8_trainer {
+    uint32_t version;
+    float w[SIZE];
+};
+
+/* Asks for what comes of a step.  whole: the answer must be all values, not what has changed. */
+static void int8_pull(struct testing *w, struct int8_trainer *t, bool whole) {
+    struct rpc_frame *f = testing_frame(RPC_FRAME_PULL_DENSE, 0, SIZE, 0);
+    f->head.number = 1;
+    f->head.aux = (uint64_t)t->version << 32;
+    struct rpc_frame *a = testing_do(w, f);
+    assert_int_equal(whole ? 4 * SIZE : table_int8_bytes(SIZE), a->head.bytes);
+    assert_int_equal(SIZE, a->head.count);
+    if (whole) {
+        co_copy_f32(t->w, a->payload, SIZE);
+    } else {
+        table_int8_add(t->w, a->payload, SIZE);
+    }
+    t->version = (uint32_t)a->head.aux;
+    assert_true(t->version != 0);
+    rpc_frame_free(a);
+}
+
+static void int8_near(const struct testing *w, const struct int8_trainer *t, float most) {
+    for (size_t i = 0; i < SIZE; i++) {
+        float want = w->t.tables[0].blocks[0].w[i];
+        if (fabsf(want - t->w[i]) > most) {
+            fail_msg("value %zu is %g, expected %g", i, (double)t->w[i], (double)want);
+        }
+    }
+}
+
+/* Both trainers have the same values after each step, near those of the server. */
+static void trainers_get_what_a_step_has_changed(void **unused) {
+    (void)unused;
+    struct testing w;
+    struct int8_trainer a = {0}, b = {0};
+    testing_start(&w, int8, 1, RT_SYNC);
+    for (int step = 0; step < 20; step++) {
+        int8_step(&w, (float)(step % 3) - 10);
+        int8_pull(&w, &a, step == 0);
+        int8_pull(&w, &b, step == 0);
+        assert_memory_equal(a.w, b.w, sizeof(a.w));
+        int8_near(&w, &a, 11.0F / 127);
+    }
+    for (int step = 0; step < 3; step++) { /* steps without gradients bring what was left */
+        assert_int_equal(0, shard_tables_step(&w.t, 2, NULL));
+        int8_pull(&w, &a, false);
+    }
+    int8_near(&w, &a, 1e-5F);
+    testing_end(&w);
+}
+
+/* A trainer whose values are not those of the step before gets all: a new one, one that left a step
+ * out, one whose values were replaced meanwhile, even if another has pulled since. */
+static void a_trainer_with_other_values_gets_all(void **unused) {
+    (void)unused;
+    struct testing w;
+    struct int8_trainer a = {0}, b = {0}, c = {0};
+    testing_start(&w, int8, 1, RT_SYNC);
+    int8_step(&w, 1);
+    int8_pull(&w, &a, true);
+    int8_step(&w, 1);
+    int8_pull(&w, &b, true);
+    int8_pull(&w, &a, false);
+    int8_step(&w, 1);
+    int8_pull(&w, &b, false);
+    int8_step(&w, 1);
+    int8_pull(&w, &b, false);
+    int8_pull(&w, &a, true);
+    assert_memory_equal(a.w, b.w, sizeof(a.w));
+
+    assert_null(testing_do(&w, values(RPC_FRAME_PUT_DENSE, 0, SIZE, 7)));
+    int8_pull(&w, &b, true);
+    int8_step(&w, 1);
+    int8_pull(&w, &b, false);
+    int8_pull(&w, &a, true);
+    assert_memory_equal(a.w, b.w, sizeof(a.w));
+
+    shard_tables_clear(&w.t);
+    int8_step(&w, 1);
+    int8_pull(&w, &a, true);
+    int8_pull(&w, &c, true);
+    assert_memory_equal(a.w, c.w, sizeof(a.w));
+    int8_near(&w, &a, 1e-6F);
+    testing_end(&w);
+}
+
+/* Values that are not finite can only travel as floats; a gradient that is not spoils its block. */
+static void int8_values_that_are_not_finite(void **unused) {
+    (void)unused;
+    struct testing w;
+    struct int8_trainer a = {0};
+    float g[SIZE] = {1, 2, INFINITY};
+    testing_make(&w, int8, 1, RT_SYNC);
+    w.config.nonfinite = RT_NONFINITE_ALLOW;
+    testing_open(&w);
+    int8_step(&w, 1);
+    int8_pull(&w, &a, true);
+    w.t.tables[0].blocks[0].w[3] = INFINITY;
+    int8_step(&w, 1);
+    int8_pull(&w, &a, true);
+    assert_true(isinf(a.w[3]) && isfinite(a.w[4]));
+    testing_end(&w);
+
+    testing_start(&w, int8, 1, RT_SYNC);
+    assert_int_equal(CO_INVALID, testing_ask(&w, 1, int8_push(g), NULL));
+    assert_non_null(strstr(w.err.msg, "trainer 1 pushed NaN or Inf to table \"w\", index 0"));
+    testing_end(&w);
+
+    testing_make(&w, int8, 1, RT_SYNC);
+    w.config.nonfinite = RT_NONFINITE_SKIP;
+    testing_open(&w);
+    int8_step(&w, 1);
+    assert_null(testing_do(&w, int8_push(g)));
+    assert_int_equal(0, shard_tables_step(&w.t, 2, NULL));
+    assert_int_equal(SIZE, w.t.tables[0].nonfinite);
+    testing_end(&w);
+}
+
 /* ---- what does not fit ---- */
 
 static void a_frame_that_does_not_fit_is_refused_with_its_numbers(void **unused) {
@@ -229,6 +375,7 @@ static void a_frame_that_does_not_fit_is_refused_with_its_numbers(void **unused)
         {.name = "w", .kind = RT_DENSE, .size = SIZE, .optimizer = "adagrad"},
         {.name = "e", .kind = RT_SPARSE, .dim = 2},
         {.name = "h", .kind = RT_DENSE, .size = SIZE, .wire = "f16"},
+        {.name = "i", .kind = RT_DENSE, .size = SIZE, .wire = "int8"},
     };
     static const struct {
         uint8_t kind;
@@ -245,15 +392,17 @@ static void a_frame_that_does_not_fit_is_refused_with_its_numbers(void **unused)
         {RPC_FRAME_RESTORE_DENSE, 0, 0, 20, 80, "20 values for a chunk of 40 of table \"w\""},
         {RPC_FRAME_PUSH_DENSE, 0, 0, 20, 40, "40 bytes for 20 values of table \"w\" in f32"},
         {RPC_FRAME_PUSH_DENSE, 2, 0, 20, 80, "80 bytes for 20 values of table \"h\" in f16"},
+        {RPC_FRAME_PUSH_DENSE, 3, 0, 20, 80, "80 bytes for 20 values of table \"i\" in int8"},
+        {RPC_FRAME_PUSH_DENSE, 0, 0, 20, 22, "22 bytes for 20 values of table \"w\" in f32"},
         {RPC_FRAME_PUSH_DENSE, 1, 0, 20, 80, "table \"e\" is sparse"},
         {RPC_FRAME_PULL_SPARSE, 0, 0, 0, 0, "table \"w\" is dense"},
-        {RPC_FRAME_PULL_DENSE, 3, 0, 0, 0, "there is no table 3"},
+        {RPC_FRAME_PULL_DENSE, 4, 0, 0, 0, "there is no table 4"},
         {RPC_FRAME_STAT, UINT16_MAX, 0, 0, 0, "there is no table 65535"},
         {RPC_FRAME_STEP, 0, 0, 0, 0, "is not for a shard"},
     };
     (void)unused;
     struct testing w;
-    testing_start(&w, specs, 3, RT_ASYNC);
+    testing_start(&w, specs, 4, RT_ASYNC);
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct rpc_frame *f =
             testing_frame(rows[i].kind, rows[i].table, rows[i].count, rows[i].bytes);
@@ -313,6 +462,9 @@ static void stat_counts_values_and_bytes(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(trainers_get_what_a_step_has_changed),
+        cmocka_unit_test(a_trainer_with_other_values_gets_all),
+        cmocka_unit_test(int8_values_that_are_not_finite),
         cmocka_unit_test(values_begin_at_zero_and_are_what_was_put),
         cmocka_unit_test(gradients_count_at_once_or_with_the_step),
         cmocka_unit_test(differences_are_added),

@@ -294,6 +294,7 @@ void shard_tables_clear(struct shard_tables *t) {
             struct shard_dense_block *b = &st->blocks[k];
             memset(b->w, 0, b->n * sizeof(float));
             b->pushed = false;
+            b->knows = SHARD_KNOWN_NOT;
             if (b->n_state > 0) {
                 optim_state_init(&st->table->optim, b->n, b->state);
             }

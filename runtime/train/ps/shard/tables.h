@@ -9,6 +9,9 @@
 #include "runtime/train/table/policy.h"
 #include "runtime/train/table/store.h"
 
+/* What a block's `known` holds: nothing, the values before the last step, or those after it. */
+enum shard_known { SHARD_KNOWN_NOT, SHARD_KNOWN_OLD, SHARD_KNOWN_NEW };
+
 /* A block of a dense table: a contiguous part of it.  A frame reads or changes one block. */
 struct shard_dense_block {
     size_t n, n_state;
@@ -16,6 +19,12 @@ struct shard_dense_block {
     float *state; /* [n_state], NULL when the rule has none */
     float *sum;   /* sync: [n], gradients of this step */
     bool pushed;  /* sync: sum holds something */
+    /* int8: the values that trainers have, and how they came from those of a step before.  A
+     * trainer names its version, so that one that missed a step or a restore gets all values. */
+    float *known;         /* [n] */
+    unsigned char *delta; /* table_int8_bytes(n): from version - 1 to version */
+    uint32_t version;     /* never 0, which a trainer without values says; random at first */
+    enum shard_known knows;
 };
 
 struct shard_snapshot;
