@@ -80,8 +80,10 @@ def python():
             yield (np.array([r[0] for r in rows], np.float32), np.array([r[1] for r in rows], np.float32),
                    np.array([r[2] for r in rows], np.uint64))
 
+if reader == "paddlert":
+    import paddlert.data as _                                        # imports are no reading
 batches = globals()[reader]()
-n = len(next(iter(batches))[0]) if reader != "paddlert" else 0       # imports are no reading
+n = len(next(iter(batches))[0]) if reader != "paddlert" else 0
 start, cpu = time.monotonic(), time.process_time()
 total = 0.0
 for labels, dense, ids in batches:
