@@ -16,7 +16,7 @@ static void step(struct rt_client *c, int n) {
 }
 
 /* This step has to wait for who does not move: its time-out is short, while others, which wait for
- * no more than a report under way, have all the time. */
+ * no more than a report in flight, have all the time. */
 static void step_in_vain(struct rt_client *c, struct co_err *ret_err) {
     int64_t usual = c->options.barrier_timeout_ms;
     c->options.barrier_timeout_ms = 200;
