@@ -69,6 +69,9 @@ static void write_all(int fd, const char *data, size_t len) {
         } else if (n > 0) {
             data += n;
             len -= (size_t)n;
+            if (len && co_now_ms() >= deadline) { /* a quick write may never find the pipe full */
+                return;
+            }
         }
     }
 }

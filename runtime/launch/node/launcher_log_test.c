@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -164,6 +165,37 @@ static void a_slow_reader_gets_a_part_and_delays_nobody(void **state) {
     assert_in_range(atomic_load(&reader.got) + strlen(written()), PIPE, LINE / 2);
 }
 
+static bool drained; /* before each write a reader has just taken what was there */
+
+ssize_t write(int fd, const void *data, size_t len) {
+    char some[PIPE];
+    int waiting = 0;
+    if (drained) {
+        co_test_clock_forward(600);
+        if (ioctl(ends[0], FIONREAD, &waiting) == 0 && waiting > 0) {
+            ssize_t n = read(ends[0], some, sizeof(some));
+            atomic_fetch_add(&reader.got, n > 0 ? (size_t)n : 0);
+        }
+    }
+    return syscall(SYS_write, fd, data, len);
+}
+
+/* Time passes also where the pipe is never found full. */
+static void a_slow_reader_that_is_quick_for_each_write_delays_nobody(void **state) {
+    (void)state;
+    CO_AUTOFREE char *line = co_xcalloc(LINE, 1);
+    memset(line, 'x', LINE);
+    assert_int_equal(fcntl(ends[0], F_SETPIPE_SZ, PIPE), PIPE);
+    const struct node_log s = {.out = ends[1], .err = -1};
+    atomic_store(&reader.got, 0);
+    co_test_clock_hold(true);
+    drained = true;
+    node_log_out(&s, line, LINE);
+    drained = false;
+    co_test_clock_hold(false);
+    assert_int_equal(atomic_load(&reader.got) + strlen(written()), 2 * PIPE);
+}
+
 #define T(test) cmocka_unit_test_setup_teardown(test, open_pipe, close_pipe)
 
 int main(void) {
@@ -172,6 +204,7 @@ int main(void) {
         T(a_line_has_its_launchers_form),
         T(stdout_is_unchanged_at_any_level),
         T(a_slow_reader_gets_a_part_and_delays_nobody),
+        T(a_slow_reader_that_is_quick_for_each_write_delays_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
