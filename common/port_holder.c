@@ -18,7 +18,8 @@
 enum {
     LISTENS = 10 /* the kernel's TCP_LISTEN */,
     PLACE_MAX = CO_HOST_MAX + 10,
-    LINES_MAX = 1 << 16
+    LINES_MAX = 1 << 16,
+    LOOKS = 3
 };
 
 struct holder {
@@ -110,8 +111,11 @@ static void name_process(unsigned long inode, char *ret_text, size_t size) {
 void co_port_holder(uint16_t port, char *ret_text, size_t size) {
     struct holder h = {.found = false};
     char who[80];
-    look_into_table("/proc/self/net/tcp", port, &h);
-    look_into_table("/proc/self/net/tcp6", port, &h);
+    /* The kernel may skip a socket of its table while others come and go. */
+    for (int i = 0; i < LOOKS && !h.found; i++) {
+        look_into_table("/proc/self/net/tcp", port, &h);
+        look_into_table("/proc/self/net/tcp6", port, &h);
+    }
     *ret_text = '\0';
     if (!h.found) {
         return;
