@@ -20,11 +20,12 @@ static const char method[] = "/paddlert.Ps/Stream";
 #if CO_TSAN
 /* ThreadSanitizer does not see the atomics and locks of libraries that were built without it (gRPC,
  * absl, upb), so accesses inside them are ignored. Our side is marked by hand (rpc_internal.h) and
- * checked. */
+ * checked.  Threads of gRPC that nobody joins may still be ending when a child is forked, which
+ * must then be free to start threads. */
 const char *__tsan_default_options(void);
 
 const char *__tsan_default_options(void) {
-    return "ignore_noninstrumented_modules=1";
+    return "ignore_noninstrumented_modules=1:die_after_fork=0";
 }
 #endif
 
