@@ -42,15 +42,17 @@ static bool crowded(uint32_t n) {
     return n > co_limit_cpus("", NULL);
 }
 
-static uint64_t limit_of(int resource) {
-    struct rlimit l;
-    return getrlimit(resource, &l) < 0 || l.rlim_cur == RLIM_INFINITY ? UINT64_MAX : l.rlim_cur;
+/* rc: what getrlimit returned with l. */
+static uint64_t limit_of(int rc, const struct rlimit *l) {
+    return rc < 0 || l->rlim_cur == RLIM_INFINITY ? UINT64_MAX : l->rlim_cur;
 }
 
 /* An arena is addresses until it is used, and part of a file: both may be limited.  head: bytes of
  * the file before the arenas. */
 static uint64_t arenas_most(size_t head) {
-    uint64_t file = limit_of(RLIMIT_FSIZE), addresses = limit_of(RLIMIT_AS) / ADDRESSES_SHARE;
+    struct rlimit size, room;
+    uint64_t file = limit_of(getrlimit(RLIMIT_FSIZE, &size), &size);
+    uint64_t addresses = limit_of(getrlimit(RLIMIT_AS, &room), &room) / ADDRESSES_SHARE;
     file = file > head ? file - head : 0;
     return file < addresses ? file : addresses;
 }
@@ -79,7 +81,8 @@ void coll_shm_plan(struct coll_shm *s, uint32_t n, uint32_t me) {
 }
 
 int coll_shm_create(const struct coll_shm *s, int *ret_fd, struct co_err *err) {
-    uint64_t limit = limit_of(RLIMIT_FSIZE);
+    struct rlimit size;
+    uint64_t limit = limit_of(getrlimit(RLIMIT_FSIZE, &size), &size);
     if (s->bytes > limit) { /* ftruncate would end this process by SIGXFSZ */
         return co_err_set(err, CO_NORESOURCE,
             "shared memory of %zu bytes: files of this process may have %llu (ulimit -f); "
