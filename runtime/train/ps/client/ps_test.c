@@ -40,6 +40,7 @@ static void world_start(struct world *w, uint32_t servers, uint32_t trainers, ui
             .token = "secret",
             .encrypt = encrypt,
             .lease_ms = 60000,
+            .return_ms = 60000,
             .start_timeout_ms = 60000,
             .shards = shards,
             .memory_max = 1 << 30,
