@@ -1,6 +1,7 @@
 /* Loops over blocks of int8.h.  Each is written once and compiled for each instruction set. */
 #include "runtime/train/table/int8.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "common/bytes.h"
@@ -173,7 +174,8 @@ bool table_int8_finite(const void *in, size_t n) {
     const unsigned char *scales = in;
     bool finite = true;
     for (size_t i = 0; i < blocks_of(n); i++) {
-        finite = finite && co_bf16_widen(co_get_u16(scales + 2 * i)) <= SCALE_MAX;
+        /* The largest scale times -128, which no sender of ours writes, would be -Inf. */
+        finite = finite && fabsf(co_bf16_widen(co_get_u16(scales + 2 * i))) < SCALE_MAX;
     }
     return finite;
 }

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "common/bytes.h"
 #include "common/isa_testing.h"
 
 enum { N_MAX = 3 * TABLE_INT8_BLOCK + 7, STEPS = 50 };
@@ -108,13 +109,29 @@ static void extremes_check(void) {
             g[i] = i % 2 ? most[k] : -most[k] / 3;
         }
         table_int8_send(sent, g, rest, N_MAX);
-        assert_true(table_int8_finite(sent, N_MAX));
+        assert_true(table_int8_finite(sent, N_MAX) == (k > 0)); /* the first must be looked at */
         table_int8_widen(got, sent, N_MAX);
         for (size_t i = 0; i < N_MAX; i++) {
+            assert_true(isfinite(got[i]));
             assert_true(
                 got[i] + rest[i] == g[i] || fabsf(got[i] + rest[i] - g[i]) < most[k] * 1e-6F);
             assert_true(most[k] < 1e-28F ? got[i] == 0 : fabsf(rest[i]) <= half_scale(most[k]));
         }
+    }
+}
+
+/* What only another program would send. */
+static void foreign_check(void) {
+    static const uint16_t scales[] = {
+        0x7f80, 0xff80, 0x7fc0, 0xffc0, 0x7c00, 0xfc00, 0x3f80, 0xbf80};
+    unsigned char sent[2 + TABLE_INT8_BLOCK];
+    float got[TABLE_INT8_BLOCK];
+
+    for (size_t k = 0; k < CO_ARRAY_LEN(scales); k++) {
+        memset(sent, 0x80, sizeof(sent)); /* -128 */
+        co_put_u16(sent, scales[k]);
+        table_int8_widen(got, sent, TABLE_INT8_BLOCK);
+        assert_true(isfinite(got[0]) == table_int8_finite(sent, TABLE_INT8_BLOCK));
     }
 }
 
@@ -132,6 +149,7 @@ static void form_check(enum co_isa isa) {
     nonfinite_check(-INFINITY);
     nonfinite_check(3.4028235e38F); /* a product with its scale might be too large */
     extremes_check();
+    foreign_check();
     co_isa_limit(CO_ISA_AVX512);
 }
 
