@@ -31,6 +31,7 @@ struct ctl_lease {
     struct co_timer *expiry; /* armed while leading: due when no renewal has succeeded in time */
     struct kube_op *op;      /* in flight */
     bool leading, releasing;
+    bool asked_again;          /* the release was refused once, and is tried again */
     bool old_held;             /* in this attempt: upstream's operator holds the ConfigMap */
     int64_t renewed_at;        /* monotonic ms: when our last write that succeeded was sent */
     int64_t written_at;        /* monotonic ms: when the last write was sent */
@@ -45,6 +46,7 @@ struct ctl_lease {
 };
 
 static void attempt_lease(void *arg);
+static void read_lease(struct ctl_lease *l);
 
 static void set_leading(struct ctl_lease *l, bool leading) {
     if (l->leading != leading) {
@@ -118,6 +120,11 @@ static void lease_written(
         set_leading(l, !l->releasing && left > 0);
     } else if (code == CO_CONFLICT || code == CO_EXISTS) {
         set_leading(l, false); /* another process wrote it: the next attempt reads it first */
+        if (l->releasing && !l->asked_again) { /* or our renewal, sent before it */
+            l->asked_again = true;
+            read_lease(l);
+            return;
+        }
     } else {
         say_failure(l, "lease not written, retrying", err);
     }

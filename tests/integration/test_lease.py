@@ -174,6 +174,20 @@ def test_lease_is_given_back_although_requests_hang(plane, operator, kubelet, ns
     assert not lease(lock).spec.holder_identity
 
 
+def test_lease_is_given_back_although_a_renewal_was_on_its_way(plane, operator, kubelet, ns, lock, proxied_rig):
+    """Which changes the lease between the reading and the writing of the release."""
+    proxy, config = proxied_rig
+    asked = []
+    while not asked or asked[0].startswith("PUT"):      # a renewal had the fault
+        o = operator(*flags(lock), kubeconfig=config)
+        leading(o)
+        mark = len(proxy.log)
+        proxy.faults = [Fault(f"PUT .*/leases/{LOCK}", "status", times=1, status=409)]
+        assert o.stop() == 0
+        asked = [line for _, line in proxy.log[mark:] if f"/leases/{LOCK}" in line]
+    assert [line.split()[0] for line in asked] == ["GET", "PUT", "GET", "PUT"] and not lease(lock).spec.holder_identity, asked
+
+
 def test_second_signal_ends_at_once(plane, operator, kubelet, ns, proxied_rig):
     proxy, config = proxied_rig
     plane.create(ns, "j", ps=None, worker=1)
