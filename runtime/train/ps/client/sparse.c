@@ -140,7 +140,7 @@ static int take_rows(
             err, CO_INVALID, "%u bytes for %u rows of %zu", a->head.bytes, p->n, pl->dim);
     }
     const unsigned char *row = a->payload;
-    for (uint32_t k = 0, run; k<p->n; k += run> 0 ? run : 1) {
+    for (uint32_t k = 0, run; k < p->n; k += run ? run : 1) {
         uint32_t i = pl->first[p->begin + k];
         run = run_of(pl, p, k);
         if (run > 0) {
@@ -315,7 +315,7 @@ static void fill_push(
         }
         co_put_u64(payload + k * 8UL, pl->ids[at]);
     }
-    for (uint32_t k = 0, run; k<p->n; k += run> 0 ? run : 1) {
+    for (uint32_t k = 0, run; k < p->n; k += run ? run : 1) {
         uint32_t at = pl->first[p->begin + k];
         run = run_of(pl, p, k);
         if (run == 0) {
