@@ -112,12 +112,14 @@ static void a_burst_is_read_with_pauses(void **state) {
     enum { LONG_MS = 60 * 1000, REST_MS = 100 };
     static const struct fake_step step = {"GET /", 0, NULL, FAKE_HOLD, NULL};
     w->multi.rest_ms = LONG_MS;
+    int64_t begun = co_now_ms();
     begin(w, &step, 100 * 1000);
     while (!w->server.served) { /* until then libcurl looks for itself, unasked */
         co_loop_turn(w->loop);
     }
     send_bytes(w, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n");
     read_until(w, "a");
+    assert_true(co_now_ms() - begun < LONG_MS / 2); /* nothing was read before: no rest */
     /* What comes after silence is no burst: what follows it is read at once. */
     w->multi.rest_ms = REST_MS;
     int64_t before;
