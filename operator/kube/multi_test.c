@@ -112,14 +112,12 @@ static void a_burst_is_read_with_pauses(void **state) {
     enum { LONG_MS = 60 * 1000, REST_MS = 100 };
     static const struct fake_step step = {"GET /", 0, NULL, FAKE_HOLD, NULL};
     w->multi.rest_ms = LONG_MS;
-    int64_t begun = co_now_ms();
     begin(w, &step, 100 * 1000);
     while (!w->server.served) { /* until then libcurl looks for itself, unasked */
         co_loop_turn(w->loop);
     }
     send_bytes(w, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n");
     read_until(w, "a");
-    assert_true(co_now_ms() - begun < LONG_MS / 2); /* nothing was read before: no rest */
     /* What comes after silence is no burst: what follows it is read at once. */
     w->multi.rest_ms = REST_MS;
     int64_t before;
@@ -128,7 +126,7 @@ static void a_burst_is_read_with_pauses(void **state) {
         w->body[0] = '\0';
         send_bytes(w, "1\r\nb\r\n");
         read_until(w, "b");
-        assert_true(w->read_ms - before < LONG_MS);
+        assert_true(w->read_ms - before < LONG_MS / 2); /* a timer may be a little early */
     } while (w->read_ms - before >= 2 * REST_MS);
     int64_t second = w->turn_ms;
     send_bytes(w, "1\r\nc\r\n");
