@@ -145,7 +145,8 @@ void ctl_execution_recall(struct ctl_execution *r, const char *uid, struct plan_
     ctl_failures_view(&r->failures, is_overtaken, r, &seen->failures, &seen->n_failures);
     seen->draft = r->draft;
     seen->token = r->token;
-    seen->led_from = r->entry->reported == r->all->led_from ? 0 : r->all->led_from;
+    seen->led_from = r->all->led_from;
+    seen->reported = r->entry->reported == r->all->led_from;
 }
 
 /* ---- the end of an execution ----------------------------------------------------------------- */

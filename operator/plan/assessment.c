@@ -45,13 +45,26 @@ static struct role_sums sum_roles(const struct plan_children *w, unsigned mask) 
 
 enum { SERVERS = 1U << API_PS, TRAINERS = 1U << API_WORKER | 1U << API_HETER };
 
-/* Since when the success policy has been met, else 0.  It is remembered in the status, so that a
- * worker whose pod is deleted during the servers' grace period does not train again. */
-static int64_t completing_since(const struct plan_children *w) {
-    const json_t *c = plan_condition_known(w, "Completing");
-    bool met = co_streq(co_json_str(c, "status"), "True") &&
-               json_integer_value(json_object_get(c, "observedGeneration")) == w->job->generation;
-    return met ? co_time_of(co_json_str(c, "lastTransitionTime")) : 0;
+static bool is_met(const struct plan_children *w, const json_t *completing) {
+    return co_streq(co_json_str(completing, "status"), "True") &&
+           json_integer_value(json_object_get(completing, "observedGeneration")) ==
+               w->job->generation;
+}
+
+/* The success policy has been met before.  It is remembered in the status, so that a worker whose
+ * pod is deleted during the servers' grace period does not train again. */
+static bool was_met(const struct plan_children *w) {
+    return is_met(w, plan_condition_known(w, "Completing"));
+}
+
+/* The pods that have not ended can know since then, or since a later time, that training is over:
+ * they ask the lease holder, which says what is stored.  Otherwise an operator that was away, or
+ * could not write the status, would delete pods that nobody has asked to end. */
+static int64_t known_to_pods_since(const struct plan_children *w) {
+    const json_t *c = plan_condition_stored(w->job, "Completing");
+    int64_t stored = is_met(w, c) ? co_time_of(co_json_str(c, "lastTransitionTime")) : w->now;
+    int64_t since = stored > w->seen->led_from ? stored : w->seen->led_from;
+    return since < w->now ? since : w->now;
 }
 
 static bool is_disrupted(const struct api_pod *pod) {
@@ -106,19 +119,17 @@ static bool is_decided(const struct plan_children *w) {
         return false;
     }
     if (w->job->success == API_SUCCESS_WORKER_0) {
-        return plan_slot_succeeded(&w->slot[API_WORKER][0]) || completing_since(w);
+        return plan_slot_succeeded(&w->slot[API_WORKER][0]) || was_met(w);
     }
     struct role_sums trainers = sum_roles(w, TRAINERS);
-    return (trainers.succeeded == trainers.wanted || completing_since(w)) && trainers.failed == 0;
+    return (trainers.succeeded == trainers.wanted || was_met(w)) && trainers.failed == 0;
 }
 
 /* The success policy is met; the other pods have a grace period to end. */
 static void judge_rest(struct plan_assessment *o, const struct plan_children *w) {
     struct role_sums rest =
         sum_roles(w, w->job->success == API_SUCCESS_WORKER_0 ? SERVERS | TRAINERS : SERVERS);
-    int64_t since = completing_since(w);
-    since = since && since <= w->now ? since : w->now;
-    int64_t until = since + w->settings->server_grace;
+    int64_t until = known_to_pods_since(w) + w->settings->server_grace;
     /* A server that fails after training is over does not make the job fail. */
     bool ended = rest.succeeded + rest.failed == rest.wanted;
     o->completing = !ended && w->now < until;

@@ -51,10 +51,9 @@ static void add_condition(json_t *list, const struct plan_children *w, const str
         return;
     }
     const char *status = c->is ? "True" : "False";
-    const json_t *known = plan_condition_known(w, c->type);
-    const char *since = co_json_str(known, "lastTransitionTime");
+    const char *since = co_json_str(stored, "lastTransitionTime");
     char text[32];
-    if (!since || !co_streq(co_json_str(known, "status"), status)) {
+    if (!since || !co_streq(co_json_str(stored, "status"), status)) {
         co_time_format(w->now, text);
         since = text;
     }

@@ -382,8 +382,7 @@ static void pod_references_are_reused_while_unchanged(void **state) {
     tk_done(&c);
 }
 
-/* As long as nobody has stored it: the servers' time begins when the workers are done, all the
- * same. */
+/* As long as nobody has stored it.  Servers can know it only then, so their time has not begun. */
 static void that_workers_are_done_is_remembered(void **state) {
     (void)state;
     struct tk_cluster c;
@@ -395,19 +394,37 @@ static void that_workers_are_done_is_remembered(void **state) {
     PLAN_AUTOPLAN struct plan first = {0};
     tk_plan(&c, &first);
     c.draft = plan_status_draft(first.status);
-    int64_t until = first.wake_at;
-    c.now += 2;
+    c.now += 100;
     gone(&c, "x-worker-1"); /* and does not train again */
     PLAN_AUTOPLAN struct plan second = {0};
     tk_plan(&c, &second);
-    assert_int_equal(second.wake_at, until);
     assert_int_equal(second.n_actions, 0);
-    json_t *was = json_object_get(first.status, "conditions");
-    json_t *is = json_object_get(second.status, "conditions");
-    size_t last = json_array_size(was) - 1;
-    assert_string_equal(co_json_str(json_array_get(was, last), "type"), "Completing");
-    assert_true(json_equal(json_array_get(is, last), json_array_get(was, last)));
-    c.now = until;
+    assert_int_equal(second.wake_at, c.now + c.settings.server_grace);
+    assert_true(tk_pass(&c)); /* it is stored */
+    c.now = second.wake_at - 1;
+    expect_status(&c, "phase", "Running");
+    c.now++;
+    expect_status(&c, "phase", "Completed");
+    tk_done(&c);
+}
+
+/* Its servers had nobody to ask. */
+static void an_operator_that_was_away_leaves_servers_their_time(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TWO_TWO));
+    rest(&c);
+    run_all(&c);
+    tk_pod_status(&c, "x-worker-0", DONE);
+    tk_pod_status(&c, "x-worker-1", DONE);
+    assert_true(tk_pass(&c));
+    c.now += 100;
+    c.led_from = c.now - 5;
+    PLAN_AUTOPLAN struct plan plan = {0};
+    tk_plan(&c, &plan);
+    assert_int_equal(plan.n_actions, 0);
+    assert_int_equal(plan.wake_at, c.led_from + c.settings.server_grace);
+    c.now = plan.wake_at;
     expect_status(&c, "phase", "Completed");
     tk_done(&c);
 }
@@ -431,6 +448,7 @@ int main(void) {
         cmocka_unit_test(recreated_pods_get_the_names_of_completed_pods),
         cmocka_unit_test(pod_references_are_reused_while_unchanged),
         cmocka_unit_test(that_workers_are_done_is_remembered),
+        cmocka_unit_test(an_operator_that_was_away_leaves_servers_their_time),
         cmocka_unit_test(malformed_completed_indexes_are_read_as_far_as_valid),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -85,9 +85,8 @@ struct plan_seen {
     const json_t *draft;
     /* The job's Secret exists, for the pods that are still missing. */
     bool token;
-    /* Seconds: since when this process has been the lease holder, as long as it has emitted no
-     * plan's events for this job; else 0 (operator/plan/transition.h). */
-    int64_t led_from;
+    int64_t led_from; /* seconds: since when this process has been the lease holder; 0: unknown */
+    bool reported;    /* since then it has emitted a plan's events for this job (transition.h) */
     /* By role, the templates in the ConfigMap's annotations; NULL: not read.  The caller reads them
      * after a plan with lacks_templates. */
     const json_t *templates;

@@ -33,6 +33,7 @@ struct tk_cluster {
     struct plan_settings settings;
     size_t creates_max;
     int64_t led_from;
+    bool reported;
     json_t *draft; /* owned */
     int64_t now;
     uint64_t version; /* the last resourceVersion and uid */
@@ -108,6 +109,7 @@ static inline void tk_look(struct tk_cluster *c) {
         .services = (const struct api_service *const *)c->services,
         .creates_max = c->creates_max,
         .led_from = c->led_from,
+        .reported = c->reported,
         .draft = c->draft,
         .token = c->token,
         .templates = c->templates,

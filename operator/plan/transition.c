@@ -78,7 +78,7 @@ bool plan_transition_of(const struct api_job *job, const json_t *status, const c
 size_t plan_transitions_unreported(
     const struct plan_children *w, struct plan_transition ret[PLAN_TRANSITIONS_MAX]) {
     _Static_assert(CO_ARRAY_LEN(rows) <= PLAN_TRANSITIONS_MAX, "room for all");
-    int64_t until = w->seen->led_from;
+    int64_t until = w->seen->reported ? 0 : w->seen->led_from;
     size_t n = 0;
     for (size_t i = 0; until && i < CO_ARRAY_LEN(rows); i++) {
         struct plan_transition t;

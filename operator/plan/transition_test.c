@@ -32,6 +32,9 @@ static void expect_same_event(struct tk_cluster *c, const char *reason) {
     assert_string_equal(again.message, first.message);
     assert_true(again.id == first.id);
     assert_true(again.state && again.warning == first.warning);
+    c->reported = true;
+    assert_null(event_now(c, reason).reason);
+    c->reported = false;
     c->led_from = c->now - 2 * LATER; /* it was this holder's own write */
     assert_null(event_now(c, reason).reason);
     c->led_from = c->now + 3600; /* long ago */
