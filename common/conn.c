@@ -24,6 +24,9 @@ enum {
     ADDRESS_MS = 2000,  /* to connect to one address while there are others to try */
     TRIED_MAX = 8,      /* addresses of a name */
     ACK_MS = 10 * 1000, /* a peer that does not acknowledge data for so long is dead */
+    /* The same where no data flows, as while an answer is waited for: probes, in seconds. */
+    PROBE_AFTER_S = 5,
+    PROBE_EVERY_S = 3,
 };
 
 enum conn_state {
@@ -313,15 +316,24 @@ static void on_poll(void *arg, int events) {
     }
 }
 
+/* A peer whose machine or pod is gone closes nothing. */
+static void find_dead_peer(int fd) {
+    int on = 1, after = PROBE_AFTER_S, every = PROBE_EVERY_S;
+    unsigned ack = ACK_MS;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ack, sizeof(ack));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &after, sizeof(after));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every, sizeof(every));
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+}
+
 static int connect_to(struct co_conn *c, const struct sockaddr_storage *addr, socklen_t len) {
     int on = 1;
-    unsigned ack = ACK_MS;
     c->fd = socket(addr->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (c->fd < 0) {
         return errno;
     }
     (void)setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    (void)setsockopt(c->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ack, sizeof(ack));
+    find_dead_peer(c->fd);
     /* no wait: the descriptor is non-blocking */
     if (connect(c->fd, (const struct sockaddr *)addr, len) < 0 && errno != EINPROGRESS) {
         return errno;

@@ -17,7 +17,7 @@ enum {
     ANSWER_MS = WAIT_S * 1000 + 10000,
     HELD_MS = 1000, /* an answer that took this long was held by the operator: ask again at once */
     PAUSE_MIN_MS = 500,
-    PAUSE_MAX_MS = 30000,
+    PAUSE_MAX_MS = 4000, /* a server that learns it later than --server-grace allows is deleted */
 };
 
 struct proc_training_end {

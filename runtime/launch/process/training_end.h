@@ -19,7 +19,7 @@ struct proc_training_end;
  * once, PROC_TRAINING_END_LEAVE_MS after the operator reported the end, and may free the object.
  *
  * One request waits at the operator and is answered once a minute at the latest.  An operator that
- * does not answer is asked every half minute at most. */
+ * does not answer is asked every few seconds. */
 struct proc_training_end *proc_training_end_new(
     struct co_loop *l, const char *where, void (*over)(void *arg), void *arg, struct co_err *err);
 void proc_training_end_free(struct proc_training_end *t); /* NULL allowed */
