@@ -309,10 +309,14 @@ class Space:
         wait(f"nothing left of job {job}", seconds, lambda: not left(), lambda: f"left: {left()}\n{self.show(job)}")
 
     def show(self, job):
-        """All that helps to see why."""
+        """All that helps to see why; what says most comes first, as a summary shows the beginning."""
         k = self.c.kubectl
+        pods = k("-n", self.name, "get", "pods", "--no-headers", check=False)[-3000:]
         return "\n".join([
-            k("-n", self.name, "get", "pods", "-o", "wide", check=False)[-3000:],
+            re.sub(" +", " ", pods),
+            *(f"{p.split()[0]}: " + k("-n", self.name, "logs", p.split()[0], "--tail=4", check=False)[-500:]
+              for p in pods.splitlines()[:8]),
+            k("-n", self.name, "get", "events", "--sort-by=.lastTimestamp", "--no-headers", check=False)[-2000:],
             k("-n", self.name, "describe", "pdj", job, check=False)[-6000:],
             "operator: " + k("-n", SYSTEM, "logs", f"deployment/{DEPLOYMENT}", "--tail=30", check=False)[-4000:]])
 
