@@ -29,16 +29,18 @@ static inline bool co_test_network_new(void) {
     return unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0 && co_test_write("/proc/self/uid_map", map);
 }
 
+/* In the network of this process. */
+static inline bool co_test_loopback(bool up) {
+    struct ifreq lo = {.ifr_name = "lo", .ifr_flags = up ? IFF_UP | IFF_RUNNING : 0};
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool ok = fd >= 0 && ioctl(fd, SIOCSIFFLAGS, &lo) == 0;
+    (void)close(fd);
+    return ok;
+}
+
 /* For a program that makes more connections than others can do without: each one that has ended
  * keeps a port for a minute, and when all have been used nobody on the machine can listen on a port
  * that the kernel chooses.  Where no network can be made it has this machine's. */
 static inline bool co_test_network_own(void) {
-    struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
-    if (!co_test_network_new()) {
-        return true;
-    }
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    bool up = fd >= 0 && ioctl(fd, SIOCSIFFLAGS, &lo) == 0;
-    (void)close(fd);
-    return up;
+    return !co_test_network_new() || co_test_loopback(true);
 }

@@ -14,6 +14,7 @@
 #include "common/http/httpd.h"
 #include "common/listen.h"
 #include "common/mem.h"
+#include "common/network_testing.h"
 
 static const char request[] = "GET /x HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
 
@@ -316,6 +317,26 @@ static void errors_name_missing_tls_files(void **state) {
     co_httpd_close(h);
 }
 
+/* ---- the network goes away: the last test, as it takes this process out of the machine's ---- */
+
+/* Nothing is sent: the answer is waited for. */
+static void a_peer_that_is_gone_without_a_word_is_found(void **state) {
+    struct world *w = *state;
+    CO_AUTOCLOSE int listening = -1;
+    if (!co_test_network_new()) {
+        skip();
+    }
+    assert_true(co_test_loopback(true));
+    assert_int_equal(co_listen("127.0.0.1:0", &listening, NULL), 0);
+    open_to(w, "127.0.0.1", co_listen_port(listening), NULL);
+    while (!w->ups) {
+        co_loop_turn(w->loop);
+    }
+    assert_true(co_test_loopback(false));
+    until_down(w);
+    assert_int_equal(w->err.code, CO_UNAVAILABLE);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -329,6 +350,7 @@ int main(void) {
         T(a_server_certificate_is_verified_by_ca_and_name),
         T(a_tls_connection_to_a_plain_server_fails),
         T(errors_name_missing_tls_files),
+        T(a_peer_that_is_gone_without_a_word_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
