@@ -564,10 +564,14 @@ int ctl_controller_gate(struct ctl_controller *c, const char *ns, const char *po
 }
 
 int ctl_controller_trained(
-    const struct ctl_controller *c, const char *ns, const char *job, const char *uid) {
-    const struct ctl_entry *e = ctl_store_entry(&c->store, ns, job);
+    struct ctl_controller *c, const char *ns, const char *job, const char *uid) {
+    struct ctl_entry *e = ctl_store_entry(&c->store, ns, job);
     bool known = e && ctl_entry_has_job(e) && e->uid == co_hash(uid, strlen(uid));
-    return known && e->trained ? 1 : known && c->leading ? 0 : -1;
+    if (known && e->trained) {
+        e->told = true;
+        return 1;
+    }
+    return known && c->leading ? 0 : -1;
 }
 
 bool ctl_controller_leads(const struct ctl_controller *c) {

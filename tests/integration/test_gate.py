@@ -1,5 +1,6 @@
 """The start gate's endpoint: containers may start when, and only when, all addresses of their job are known."""
 import concurrent.futures
+import datetime
 import http.client
 import os
 import subprocess
@@ -155,6 +156,29 @@ def test_a_server_ends_when_its_workers_have(plane, gate, kubelet, ns):
     assert fetch(gate, f"/end/v1/{ns}/j/{uid}") == (200, "over\n")     # who asks late gets it, too
     assert sorted(plane.pods(ns)) == ["j-ps-0", "j-worker-0", "j-worker-1"]
     assert plane.pods(ns)["j-ps-0"].metadata.uid == pod.metadata.uid
+
+
+def since(job, condition):
+    """Since when it has been True; None: it is not."""
+    found = [c["lastTransitionTime"] for c in job.get("status", {}).get("conditions", []) if c["type"] == condition and c["status"] == "True"]
+    return datetime.datetime.fromisoformat(found[0].replace("Z", "+00:00")) if found else None
+
+
+def test_a_server_that_was_told_has_twice_the_time(plane, operator, kubelet, ns):
+    """It ends by itself, and its node may be late to say so; of one that nobody told nothing is known."""
+    port = free_port()
+    operator("--initImage=gate", f"--gate-bind-address=127.0.0.1:{port}", f"--gate-address=127.0.0.1:{port}", "--server-grace=3s")
+    kubelet.enders[ns] = lambda pod: (0, "") if "worker" in pod.metadata.name else None
+    lasted = {}
+    for name in "told", "alone":
+        plane.create(ns, name, ps=1, worker=1, cleanPodPolicy="Never")
+        uid = wait_for(lambda: plane.job(ns, name)["metadata"]["uid"])
+        if name == "told":
+            wait_for(lambda: fetch(port, f"/end/v1/{ns}/{name}/{uid}?wait=50")[0] == 200)
+        began = wait_for(lambda: since(plane.job(ns, name), "Completing"))
+        plane.wait_phase(ns, name, "Completed")
+        lasted[name] = (since(plane.job(ns, name), "Succeeded") - began).total_seconds()
+    assert lasted["told"] >= 6 and 3 <= lasted["alone"] < 6, lasted
 
 
 def test_servers_keep_nobody_from_starting(plane, operator, kubelet, ns):
