@@ -568,7 +568,7 @@ int ctl_controller_trained(
     struct ctl_entry *e = ctl_store_entry(&c->store, ns, job);
     bool known = e && ctl_entry_has_job(e) && e->uid == co_hash(uid, strlen(uid));
     if (known && e->trained) {
-        e->told = true;
+        e->notified = true;
         return 1;
     }
     return known && c->leading ? 0 : -1;

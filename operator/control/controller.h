@@ -51,7 +51,7 @@ int ctl_controller_gate(struct ctl_controller *c, const char *ns, const char *po
     const char **ret_why);
 /* For a server, which does not see its job's end: 1 the training of the job of that uid is over,
  * 0 it is not, or never will be, -1 no such job is known, or another operator knows more of it.
- * The server is given the answer: of 1 the controller remembers it (plan_seen.told). */
+ * The server is given the answer: of 1 the controller remembers it (plan_seen.notified). */
 int ctl_controller_trained(
     struct ctl_controller *c, const char *ns, const char *job, const char *uid);
 /* A pod reports its own IP addresses (ips[1] "": it has one) over a connection from `peer`.  The

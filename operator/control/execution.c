@@ -147,7 +147,7 @@ void ctl_execution_recall(struct ctl_execution *r, const char *uid, struct plan_
     seen->token = r->token;
     seen->led_from = r->all->led_from;
     seen->reported = r->entry->reported == r->all->led_from;
-    seen->told = r->entry->told;
+    seen->notified = r->entry->notified;
 }
 
 /* ---- the end of an execution ----------------------------------------------------------------- */

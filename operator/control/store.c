@@ -218,7 +218,7 @@ static void job_put(struct ctl_store *s, const struct api_job_head *h,
     s->n_jobs += !ctl_entry_has_job(e);
     if (!ctl_entry_has_job(e) || uid != e->uid) { /* a list may show the next job of the name */
         e->created = h->created;
-        e->told = false;
+        e->notified = false;
         ctl_stages_begin(&e->stages, h->phase, h->created);
     }
     e->digest = digest;

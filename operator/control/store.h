@@ -105,7 +105,7 @@ struct ctl_entry {
     bool ahead; /* see ahead.h */
     struct ctl_stages stages;
     int64_t reported; /* see ctl_executions.led_from; events of this term were emitted */
-    bool told;        /* a server of this job has been told that its training is over */
+    bool notified;    /* a server of this job has been notified that its training is over */
     void *work;       /* the controller's */
 };
 

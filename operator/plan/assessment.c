@@ -129,7 +129,7 @@ static bool is_decided(const struct plan_children *w) {
 static void judge_rest(struct plan_assessment *o, const struct plan_children *w) {
     struct role_sums rest =
         sum_roles(w, w->job->success == API_SUCCESS_WORKER_0 ? SERVERS | TRAINERS : SERVERS);
-    int64_t grace = w->settings->server_grace * (w->seen->told ? 2 : 1);
+    int64_t grace = w->settings->server_grace * (w->seen->notified ? 2 : 1);
     int64_t until = known_to_pods_since(w) + grace;
     /* A server that fails after training is over does not make the job fail. */
     bool ended = rest.succeeded + rest.failed == rest.wanted;

@@ -426,7 +426,7 @@ static void an_operator_that_was_away_leaves_servers_their_time(void **state) {
     assert_int_equal(plan.wake_at, c.led_from + c.settings.server_grace);
     c.now = plan.wake_at;
     expect_status(&c, "phase", "Completed");
-    c.told = true; /* it ends by itself: its node may be late to say so */
+    c.notified = true; /* it ends by itself: its node may be late to say so */
     c.now = c.led_from + 2 * c.settings.server_grace - 1;
     expect_status(&c, "phase", "Running");
     c.now++;

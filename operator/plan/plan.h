@@ -87,9 +87,9 @@ struct plan_seen {
     bool token;
     int64_t led_from; /* seconds: since when this process has been the lease holder; 0: unknown */
     bool reported;    /* since then it has emitted a plan's events for this job (transition.h) */
-    /* A server has been told that training is over: it ends by itself, and has twice the time, since
-     * the kubelet of a busy node is late to say so and what is deleted loses its log. */
-    bool told;
+    /* A server has been notified that training is over: it ends by itself, and has twice the time,
+     * since the kubelet of a busy node is late to say so and what is deleted loses its log. */
+    bool notified;
     /* By role, the templates in the ConfigMap's annotations; NULL: not read.  The caller reads them
      * after a plan with lacks_templates. */
     const json_t *templates;

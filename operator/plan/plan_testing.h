@@ -33,7 +33,7 @@ struct tk_cluster {
     struct plan_settings settings;
     size_t creates_max;
     int64_t led_from;
-    bool reported, told;
+    bool reported, notified;
     json_t *draft; /* owned */
     int64_t now;
     uint64_t version; /* the last resourceVersion and uid */
@@ -110,7 +110,7 @@ static inline void tk_look(struct tk_cluster *c) {
         .creates_max = c->creates_max,
         .led_from = c->led_from,
         .reported = c->reported,
-        .told = c->told,
+        .notified = c->notified,
         .draft = c->draft,
         .token = c->token,
         .templates = c->templates,

@@ -135,7 +135,7 @@ def test_a_server_ends_when_its_workers_have(plane, gate, kubelet, ns):
     assert where == f"127.0.0.1:{gate}/end/v1/{ns}/j/{uid}"
     worker = wait_for(lambda: plane.pods(ns).get("j-worker-0"))
     assert "PADDLE_TRAINING_END" not in [e.name for e in worker.spec.containers[0].env]
-    program = "trap 'echo told; exit 7' TERM; echo ${PADDLE_TRAINING_END:-nowhere}; while :; do sleep .1; done"
+    program = "trap 'echo notified; exit 7' TERM; echo ${PADDLE_TRAINING_END:-nowhere}; while :; do sleep .1; done"
     p = subprocess.Popen([BIN / "paddlerun", "exec", "--", "sh", "-c", program], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                          env={"PATH": os.environ["PATH"], "PADDLE_TRAINING_END": where})
     launcher = subprocess.Popen([BIN / "paddlerun", "launch", "--log_dir=", "sleep", "1000"], stdout=subprocess.DEVNULL,
@@ -147,7 +147,7 @@ def test_a_server_ends_when_its_workers_have(plane, gate, kubelet, ns):
     kubelet.enders[ns] = lambda pod: (0, "") if "worker" in pod.metadata.name else None
     kubelet.look(ns)
     out, _ = p.communicate(timeout=60)
-    assert p.returncode == 0 and "told" in out and "nowhere" in out and "training is over" in out, out
+    assert p.returncode == 0 and "notified" in out and "nowhere" in out and "training is over" in out, out
     assert launcher.wait(60) == 0                                       # the servers' grace is ten minutes
     assert {c["type"] for c in plane.job(ns, "j")["status"]["conditions"] if c["status"] == "True"} >= {"Completing"}
     kubelet.enders[ns] = lambda pod: (0, "")
@@ -164,21 +164,21 @@ def since(job, condition):
     return datetime.datetime.fromisoformat(found[0].replace("Z", "+00:00")) if found else None
 
 
-def test_a_server_that_was_told_has_twice_the_time(plane, operator, kubelet, ns):
-    """It ends by itself, and its node may be late to say so; of one that nobody told nothing is known."""
+def test_a_server_that_was_notified_has_twice_the_time(plane, operator, kubelet, ns):
+    """It ends by itself, and its node may be late to say so; of one that nobody notified nothing is known."""
     port = free_port()
     operator("--initImage=gate", f"--gate-bind-address=127.0.0.1:{port}", f"--gate-address=127.0.0.1:{port}", "--server-grace=3s")
     kubelet.enders[ns] = lambda pod: (0, "") if "worker" in pod.metadata.name else None
     lasted = {}
-    for name in "told", "alone":
+    for name in "notified", "alone":
         plane.create(ns, name, ps=1, worker=1, cleanPodPolicy="Never")
         uid = wait_for(lambda: plane.job(ns, name)["metadata"]["uid"])
-        if name == "told":
+        if name == "notified":
             wait_for(lambda: fetch(port, f"/end/v1/{ns}/{name}/{uid}?wait=50")[0] == 200)
         began = wait_for(lambda: since(plane.job(ns, name), "Completing"))
         plane.wait_phase(ns, name, "Completed")
         lasted[name] = (since(plane.job(ns, name), "Succeeded") - began).total_seconds()
-    assert lasted["told"] >= 6 and 3 <= lasted["alone"] < 6, lasted
+    assert lasted["notified"] >= 6 and 3 <= lasted["alone"] < 6, lasted
 
 
 def test_servers_keep_nobody_from_starting(plane, operator, kubelet, ns):
