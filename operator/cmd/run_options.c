@@ -63,7 +63,8 @@ static const struct co_flag flags[] = {
         "4 or 6: address family for endpoints on dual-stack clusters; 0: the cluster's first", 0,
         6},
     {"server-grace", CO_FLAG_DURATION, &flag.server_grace_ms, "30s",
-        "time for a job's servers to end by themselves once all workers have succeeded"},
+        "time for a job's servers to end by themselves once all workers have succeeded; twice as "
+        "long under paddlerun, which ends them"},
     {"restart-backoff", CO_FLAG_DURATION, &flag.restart_backoff_ms, "10s",
         "time before the first restart of a job's pods (backoffLimit); twice as long before each "
         "further one, up to 36 times this"},
