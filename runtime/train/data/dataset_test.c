@@ -748,6 +748,35 @@ static void output_of_a_command(void **state) {
     }
 }
 
+/* Without a command a store's path says which one reads it. */
+static void path_of_a_store_names_its_command(void **state) {
+    static const struct {
+        const char *path, *text;
+    } rows[] = {
+        {"s3://bucket/8", "\"s3://bucket/8\" is no file of this machine, expected "
+                          "pipe_command='aws s3 cp \"$1\" -'"},
+        {"s3://bucket/*", "pipe_command='aws s3 cp \"$1\" -'"},
+        {"hdfs://node:9000/all.list", "pipe_command='hadoop fs -cat \"$1\"'"},
+        {"store://8", "pipe_command='COMMAND \"$1\"'"},
+    };
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < 2 * CO_ARRAY_LEN(rows); i++) {
+        struct rt_data_options o = {
+            .format = RT_DATA_CSV, WITH(number_fields), .paths = f->paths, .n_paths = 1};
+        CO_CLEANUP(rt_data_closep) struct rt_data *d = NULL;
+        const char *path = rows[i / 2].path;
+        struct co_err err = {0};
+
+        (void)snprintf(f->path, sizeof(f->path), "%s", path);
+        if (i % 2) {
+            file_write(f, "names.list", path);
+        }
+        assert_int_equal(rt_data_open(&o, &d, &err), CO_NOTFOUND);
+        assert_non_null(strstr(co_err_text(&err), rows[i / 2].text));
+    }
+}
+
 /* Its lines are shared, and a position in them is found again. */
 static void output_of_a_command_has_shares_and_positions(void **state) {
     struct fixture *f = *state;
@@ -844,6 +873,7 @@ int main(void) {
         TEST(passes_that_fill_no_batch_are_refused),
         TEST(a_wait_ends_and_is_repeated),
         TEST(output_of_a_command),
+        TEST(path_of_a_store_names_its_command),
         TEST(output_of_a_command_has_shares_and_positions),
         TEST(closing_waits_for_nobody),
         TEST(a_forked_child_is_refused),

@@ -50,6 +50,38 @@ static bool is_fetched(const struct help_files *f, const char *path) {
     return f->fetched && strstr(path, ":/");
 }
 
+/* What fetches a path of such a store: docs/data.md has the same table. */
+static const struct {
+    const char *scheme, *command;
+} stores[] = {{"s3://", "aws s3 cp \"$1\" -"}, {"hdfs://", "hadoop fs -cat \"$1\""},
+    {"afs://", "hadoop fs -Dhadoop.job.ugi=\"$UGI\" -cat \"$1\""},
+    {"bos://", "aws s3 cp --endpoint-url \"$ENDPOINT\" \"s3://${1#*://}\" -"},
+    {"cos://", "aws s3 cp --endpoint-url \"$ENDPOINT\" \"s3://${1#*://}\" -"},
+    {"obs://", "aws s3 cp --endpoint-url \"$ENDPOINT\" \"s3://${1#*://}\" -"},
+    {"oss://", "ossutil cat \"$1\""}, {"gs://", "gcloud storage cat \"$1\""},
+    {"http://", "curl -sSf --retry 5 \"$1\""}, {"https://", "curl -sSf --retry 5 \"$1\""}};
+
+/* NULL: the path is not one of a store. */
+static const char *store_command(const char *path) {
+    for (size_t i = 0; i < CO_ARRAY_LEN(stores); i++) {
+        if (strncmp(path, stores[i].scheme, strlen(stores[i].scheme)) == 0) {
+            return stores[i].command;
+        }
+    }
+    return strstr(path, "://") ? "COMMAND \"$1\"" : NULL;
+}
+
+/* stat has failed with e. */
+static int missing(const char *path, int e, struct co_err *err) {
+    const char *command = e == ENOENT ? store_command(path) : NULL;
+
+    return command ? co_err_set(err, CO_NOTFOUND,
+                         "\"%s\" is no file of this machine, expected pipe_command='%s' of the "
+                         "reader of samples, which fetches it (docs/data.md)",
+                         path, command)
+                   : co_err_errno(err, e, "\"%s\"", path);
+}
+
 /* Adds a file, or all files of a folder and of those in it, in the order of their names. */
 static int path_add(
     struct help_files *f, char *path_own, unsigned depth, const char *where, struct co_err *err);
@@ -87,7 +119,7 @@ static int path_add(
         return file_add(f, co_steal_ptr(path), where, err);
     }
     if (stat(path, &st) < 0) {
-        return co_err_errno(err, errno, "\"%s\"", path);
+        return missing(path, errno, err);
     }
     if (S_ISDIR(st.st_mode)) {
         return directory_list(f, path, depth, where, err);
@@ -110,8 +142,8 @@ static char *name_resolve(const struct help_files *f, const char *path, const ch
     const char *slash = strrchr(path, '/');
     struct stat st;
 
-    if (name[0] == '/' || !slash || is_fetched(f, name) || stat(name, &st) == 0 ||
-        (errno != ENOENT && errno != ENOTDIR)) {
+    if (name[0] == '/' || !slash || is_fetched(f, name) || store_command(name) ||
+        stat(name, &st) == 0 || (errno != ENOENT && errno != ENOTDIR)) {
         return co_xstrdup(name);
     }
     return co_xasprintf("%.*s/%s", (int)(slash - path), path, name);
@@ -240,7 +272,12 @@ static bool is_pattern(const struct help_files *f, const char *path) {
 /* Adds what a path of the caller names. */
 static int argument_add(struct help_files *f, const char *path, struct co_err *err) {
     size_t before = f->n;
+    struct stat st;
 
+    /* Before it is taken for a pattern or a list, which would be looked for here. */
+    if (!is_fetched(f, path) && store_command(path) && stat(path, &st) < 0) {
+        return missing(path, errno, err);
+    }
     if (is_list(path) && !is_fetched(f, path)) {
         CO_TRY(list_read(f, path, err));
     } else if (is_pattern(f, path)) {
