@@ -18,6 +18,9 @@ SAME(NCCL_CUDA_NO_DEVICE, CUDA_ERROR_NO_DEVICE);
 SAME(NCCL_CUDA_INVALID_DEVICE, CUDA_ERROR_INVALID_DEVICE);
 SAME(NCCL_CUDA_INVALID_CONTEXT, CUDA_ERROR_INVALID_CONTEXT);
 SAME(NCCL_CUDA_NOT_READY, CUDA_ERROR_NOT_READY);
+SAME(NCCL_CUDA_CAPTURE_UNSUPPORTED, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+SAME(NCCL_CUDA_CAPTURE_IMPLICIT, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+SAME(NCCL_CUDA_CAPTURE_NONE, CU_STREAM_CAPTURE_STATUS_NONE);
 SAME(NCCL_CUDA_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING);
 SAME(NCCL_CUDA_EVENT_NO_TIMING, CU_EVENT_DISABLE_TIMING);
 SAME(NCCL_CUDA_POINTER_ORDINAL, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
@@ -126,6 +129,9 @@ static int stream_destroy(stream_t *stream) {
 }
 static int stream_wait(stream_t *stream) {
     return (int)cuStreamSynchronize((CUstream)stream);
+}
+static int stream_capturing(stream_t *stream, int *ret) {
+    return (int)cuStreamIsCapturing((CUstream)stream, (CUstreamCaptureStatus *)ret);
 }
 static int event_create(event_t **ret, unsigned flags) {
     return (int)cuEventCreate((CUevent *)ret, flags);

@@ -36,7 +36,7 @@ struct nccl_cuda_stream {
     pthread_t thread;
     struct work *first, **end;
     uint64_t issued, done;
-    bool stop;
+    bool stop, captured;
 };
 
 struct rt_cuda_event {
@@ -56,6 +56,8 @@ static size_t next_at, used;
 static struct piece *pieces;
 static struct nccl_cuda_stream *streams;
 static int events;
+static int captures; /* in mode global */
+static bool broken;  /* since the last began */
 static struct rt_cuda_context contexts[DEVICES];
 static bool begun;
 static __thread struct rt_cuda_context *stack[DEPTH];
@@ -207,6 +209,41 @@ EXPORT int cuStreamSynchronize(struct nccl_cuda_stream *stream) {
     return 0;
 }
 
+/* ---- captures, in mode global: what is not known to be safe is refused, and breaks them ---- */
+
+EXPORT int cuStreamIsCapturing(const struct nccl_cuda_stream *stream, int *ret) {
+    standin_need_context("cuStreamIsCapturing");
+    pthread_mutex_lock(&m);
+    *ret = stream && stream->captured;
+    pthread_mutex_unlock(&m);
+    return 0;
+}
+
+/* For tests alone. */
+EXPORT void standin_capture_begin(struct nccl_cuda_stream *stream) {
+    pthread_mutex_lock(&m);
+    stream->captured = true;
+    broken = false;
+    captures++;
+    pthread_mutex_unlock(&m);
+}
+
+/* Whether the graph is whole. */
+EXPORT bool standin_capture_end(struct nccl_cuda_stream *stream) {
+    pthread_mutex_lock(&m);
+    stream->captured = false;
+    captures--;
+    bool whole = !broken;
+    pthread_mutex_unlock(&m);
+    return whole;
+}
+
+/* Under m. */
+static bool is_unsafe(void) {
+    broken |= captures > 0;
+    return captures > 0;
+}
+
 EXPORT int cuEventCreate(struct rt_cuda_event **ret, unsigned flags) {
     standin_need_context("cuEventCreate");
     pthread_mutex_lock(&m);
@@ -238,8 +275,9 @@ EXPORT int cuEventQuery(struct rt_cuda_event *event) {
     standin_need_context("cuEventQuery");
     pthread_mutex_lock(&m);
     bool done = !event->stream || event->stream->done >= event->at;
+    bool unsafe = is_unsafe();
     pthread_mutex_unlock(&m);
-    return done ? 0 : NCCL_CUDA_NOT_READY;
+    return unsafe ? NCCL_CUDA_CAPTURE_UNSUPPORTED : done ? 0 : NCCL_CUDA_NOT_READY;
 }
 
 /* ---- devices and contexts ---- */

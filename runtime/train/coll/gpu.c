@@ -327,7 +327,12 @@ int coll_gpu_check(const struct rt_group *g, const struct rt_coll *c, struct co_
             "%s: one buffer is a GPU's memory, the other one is main memory",
             rt_kind_name(c->kind));
     }
-    return coll_gpu_takes(g, c) ? nccl_check(c, err) : 0;
+    if (!coll_gpu_takes(g, c)) {
+        return 0;
+    }
+    CO_TRY(nccl_check(c, err));
+    int rc = nccl_cuda_uncaptured(g->gpu->cuda, err);
+    return rc < 0 ? co_err_wrap(err, "%s", rt_kind_name(c->kind)) : 0;
 }
 
 static int run_calls(struct rt_group *g, const struct rt_coll *calls, uint32_t n, struct watch *w,
@@ -368,6 +373,7 @@ int coll_gpu_make(struct rt_group *g, const struct rt_coll *calls, uint32_t n) {
 /* ---- memory ---- */
 
 int coll_gpu_alloc(struct rt_group *g, size_t bytes, void **ret_memory, struct co_err *err) {
+    CO_TRY(nccl_cuda_uncaptured(g->gpu->cuda, err));
     return nccl_cuda_alloc(g->gpu->cuda, bytes, ret_memory, err);
 }
 
@@ -381,6 +387,7 @@ int rt_group_copy(
         return co_fork_refuse("the group", err);
     }
     if (g->gpu && bytes > 0) {
+        CO_TRY(nccl_cuda_uncaptured(g->gpu->cuda, err));
         return nccl_cuda_copy(g->gpu->cuda, to, from, bytes, err);
     }
     if (bytes > 0) {

@@ -1,5 +1,6 @@
 /* Tests calls on GPUs: every kind and type, started calls, groups of groups, and calls in main
  * memory between them. */
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -480,6 +481,49 @@ static int adds_ones(struct coll_world *w, struct rt_group *g, uint32_t rank, st
     return gk_ones(g, w->n, err);
 }
 
+/* While a graph is captured from the group's stream, or from another group's, which stands for one
+ * of the program's own, a call is refused; the groups, and what is captured, stay whole. */
+static int captured(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    void (*begin)(void *stream) = NULL;
+    bool (*end)(void *stream) = NULL;
+    void *cuda = dlopen("libcuda.so.1", RTLD_NOW);
+    struct rt_group *other = NULL;
+    *(void **)&begin = dlsym(cuda, "standin_capture_begin");
+    *(void **)&end = dlsym(cuda, "standin_capture_end");
+    CO_TRY(rt_group_split(g, 0, (int32_t)rank, &other, err));
+    float one = 1, *memory = gk_upload(g, &one, sizeof(one));
+    int rc = 0;
+    for (int own = 0; own < 2 && rc == 0; own++) {
+        struct rt_work *work = NULL;
+        struct co_err why[4] = {{0}};
+        void *stream = rt_group_stream(own ? g : other), *more = NULL;
+        const struct rt_coll c = {
+            .kind = RT_ALL_REDUCE, .dtype = RT_F32, .in = memory, .out = memory, .n = 1};
+        begin(stream);
+        bool refused = rt_coll_run(g, &c, &why[0]) == CO_INVALID &&
+                       rt_coll_start(g, &c, &work, &why[1]) == CO_INVALID &&
+                       rt_group_copy(g, &one, memory, sizeof(one), &why[2]) == CO_INVALID &&
+                       rt_group_alloc(g, 4, &more, &why[3]) == CO_INVALID;
+        bool whole = end(stream);
+        for (size_t i = 0; i < CO_ARRAY_LEN(why) && refused; i++) {
+            refused = strstr(co_err_text(&why[i]), "a CUDA graph is being captured") != NULL;
+        }
+        rc = !refused ? co_err_set(err, CO_INTERNAL, "stream %d: %s", own, co_err_text(&why[0]))
+             : own && !whole ? co_err_set(err, CO_INTERNAL, "the graph is broken")
+                             : gk_ones(g, w->n, err);
+    }
+    rt_group_free(g, memory);
+    rt_group_close(other);
+    (void)dlclose(cuda);
+    return rc;
+}
+
+static void calls_during_a_capture_are_refused(void **state) {
+    (void)state;
+    struct coll_world w = {.n = gk_least(2), .set = gk_on_gpus};
+    assert_int_equal(world_run(&w, captured), 0);
+}
+
 /* NCCL, which does not encrypt, would send between the machines. */
 static void encrypted_groups_stay_on_one_machine(void **state) {
     (void)state;
@@ -523,6 +567,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(arguments_that_do_not_fit_are_refused),
         cmocka_unit_test(groups_with_gpus_also_reduce_main_memory),
         cmocka_unit_test(encrypted_groups_stay_on_one_machine),
+        cmocka_unit_test(calls_during_a_capture_are_refused),
     };
     return gk_begin(argc, argv) ? cmocka_run_group_tests_name("real", real, NULL, NULL)
                                 : cmocka_run_group_tests_name("gpu", tests, NULL, NULL);

@@ -210,6 +210,32 @@ bool nccl_cuda_knows(struct nccl_cuda *c, const void *memory) {
     return result == 0;
 }
 
+/* The stream for calls says so itself; of the program's others the legacy stream knows those that
+ * wait for it, and a question about an event is refused to a thread that captures one that does
+ * not, which breaks the capture as the call would have. */
+static bool is_captured(struct nccl_cuda *c) {
+    int status = NCCL_CUDA_CAPTURE_NONE;
+    int result = c->call.stream_capturing(c->calls, &status);
+    if (result == 0 && status == NCCL_CUDA_CAPTURE_NONE) {
+        result = c->call.stream_capturing(NULL, &status);
+    }
+    if (result == 0 && status == NCCL_CUDA_CAPTURE_NONE) {
+        result = c->call.event_query(c->mark);
+    }
+    return status != NCCL_CUDA_CAPTURE_NONE || result == NCCL_CUDA_CAPTURE_UNSUPPORTED ||
+           result == NCCL_CUDA_CAPTURE_IMPLICIT;
+}
+
+int nccl_cuda_uncaptured(struct nccl_cuda *c, struct co_err *err) {
+    CO_TRY(nccl_cuda_enter(c, err));
+    bool captured = is_captured(c);
+    nccl_cuda_leave(c);
+    return captured ? co_err_set(err, CO_INVALID,
+                          "a CUDA graph is being captured, expected the call before or after: it "
+                          "cannot become a part of a graph")
+                    : 0;
+}
+
 int nccl_cuda_copy(
     struct nccl_cuda *c, void *to, const void *from, size_t bytes, struct co_err *err) {
     int rc = nccl_cuda_enter(c, err);

@@ -37,6 +37,10 @@ void nccl_cuda_free(struct nccl_cuda *c, void *memory); /* NULL allowed */
 /* Whether CUDA allocated the memory or it was registered with CUDA.  Else it is main memory. */
 bool nccl_cuda_knows(struct nccl_cuda *c, const void *memory);
 
+/* CO_INVALID: a stream is being captured into a graph, of which no call can become a part, and
+ * which what a call does would break.  To be asked before anything is begun. */
+CO_MUST_CHECK int nccl_cuda_uncaptured(struct nccl_cuda *c, struct co_err *err);
+
 /* Between main memory and the GPU's, or within either; returns when it is done. */
 CO_MUST_CHECK int nccl_cuda_copy(
     struct nccl_cuda *c, void *to, const void *from, size_t bytes, struct co_err *err);

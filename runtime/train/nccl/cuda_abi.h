@@ -17,9 +17,12 @@ enum nccl_cuda_result {
     NCCL_CUDA_INVALID_DEVICE = 101,
     NCCL_CUDA_INVALID_CONTEXT = 201,
     NCCL_CUDA_NOT_READY = 600,
+    NCCL_CUDA_CAPTURE_UNSUPPORTED = 900,
+    NCCL_CUDA_CAPTURE_IMPLICIT = 906,
 };
 
 enum {
+    NCCL_CUDA_CAPTURE_NONE = 0,        /* what a stream is doing */
     NCCL_CUDA_STREAM_NON_BLOCKING = 1, /* does not wait for the default stream */
     NCCL_CUDA_EVENT_NO_TIMING = 2,
     NCCL_CUDA_POINTER_ORDINAL = 9, /* attribute of a pointer: its device, an int */
@@ -54,6 +57,7 @@ struct nccl_cuda_functions {
     int (*stream_create)(struct nccl_cuda_stream **ret, unsigned flags);
     int (*stream_destroy)(struct nccl_cuda_stream *stream);
     int (*stream_wait)(struct nccl_cuda_stream *stream);
+    int (*stream_capturing)(struct nccl_cuda_stream *stream, int *ret);
     int (*event_create)(struct rt_cuda_event **ret, unsigned flags);
     int (*event_destroy)(struct rt_cuda_event *event);
     int (*event_record)(struct rt_cuda_event *event, struct nccl_cuda_stream *stream);
@@ -79,6 +83,7 @@ struct nccl_cuda_functions {
     X(stream_create, cuStreamCreate)                                                               \
     X(stream_destroy, cuStreamDestroy_v2)                                                          \
     X(stream_wait, cuStreamSynchronize)                                                            \
+    X(stream_capturing, cuStreamIsCapturing)                                                       \
     X(event_create, cuEventCreate)                                                                 \
     X(event_destroy, cuEventDestroy_v2)                                                            \
     X(event_record, cuEventRecord)                                                                 \
