@@ -260,9 +260,10 @@ class Synchroniser:
                 self._gradient(parameter, self._g[at:end].reshape(shape))
             client.exchange(self.table.name, self._g, self._w)
         client.step()
-        self._scatter()
         for rows in self._rows:
-            rows.step()
+            rows.step()                                    # first: they travel while values are copied
+        if self.table:
+            self._scatter()
 
     def pull(self) -> None:
         """The parameters as the servers have them now: before evaluating, and after client.resume()."""

@@ -15,13 +15,17 @@ struct mark {
     uint32_t changed;
 };
 
+enum { AHEAD = 8 }; /* rows between a prefetch and the use */
+
 /* A pull in progress. */
 struct wanted {
     struct psc_geo_table *t;
-    uint64_t *ids, *missing; /* all; those that the servers are asked for */
-    size_t n, n_missing;
+    struct psc_ids places;   /* where the caller has each id */
+    uint64_t *ids, *missing; /* each once; those that the servers are asked for */
+    uint32_t *slots;         /* by id */
+    size_t n_missing;
     float *fetched; /* [n_missing][dim] */
-    float *rows;    /* [n][dim], the caller's */
+    float *rows;    /* [places.n][dim], the caller's */
 };
 
 static struct mark read_mark(const struct psc_geo_table *t, const float *row) {
@@ -34,21 +38,25 @@ static void write_mark(const struct psc_geo_table *t, float *row, struct mark m)
     memcpy(row + 2 * t->n + t->n_state, &m, sizeof(m));
 }
 
-static float *find_row(const struct psc_geo_table *t, uint64_t id) {
-    uint32_t slot = table_store_find(t->rows, id);
+static float *row_at(const struct psc_geo_table *t, uint32_t slot) {
     return slot == TABLE_SLOT_NONE ? NULL : table_store_values(t->rows, slot);
 }
 
-/* Finds the row or makes it, with those values (NULL: the initializer's).  *ret_new: made. */
-static int make_row(struct psc_geo_table *t, uint64_t id, const float *values, float **ret,
-    bool *ret_new, struct co_err *err) {
-    uint32_t slot;
-    int rc = table_store_make(t->rows, id, &slot, ret_new, err);
-    *ret = rc < 0 ? NULL : table_store_values(t->rows, slot);
-    if (rc < 0 || !*ret_new) {
-        return rc;
+static float *find_row(const struct psc_geo_table *t, uint64_t id) {
+    return row_at(t, table_store_find(t->rows, id));
+}
+
+/* Row i of n, those that follow being on their way from memory. */
+static float *row_in_turn(
+    const struct psc_geo_table *t, const uint32_t *slots, size_t i, size_t n) {
+    if (i + AHEAD < n) {
+        table_store_fetch(t->rows, slots[i + AHEAD]);
     }
-    float *row = *ret;
+    return row_at(t, slots[i]);
+}
+
+/* A row that was just made gets those values (NULL: the initializer's). */
+static void begin_row(const struct psc_geo_table *t, uint64_t id, const float *values, float *row) {
     if (values) {
         memcpy(row, values, t->n * sizeof(float));
     } else {
@@ -58,15 +66,16 @@ static int make_row(struct psc_geo_table *t, uint64_t id, const float *values, f
     if (t->n_state > 0) {
         optim_state_init(&t->table->local_optim, t->n, row + 2 * t->n);
     }
-    return 0;
 }
 
 /* ---- pull ---- */
 
 static void wanted_free(struct wanted *w) {
     if (w) {
+        psc_ids_done(&w->places);
         free(w->ids);
         free(w->missing);
+        free(w->slots);
         free(w->fetched);
         free(w);
     }
@@ -75,8 +84,10 @@ static void wanted_free(struct wanted *w) {
 /* Lists the rows without a copy, or with one of an earlier round.  The lock is held. */
 static void find_missing(struct wanted *w) {
     struct psc_geo_table *t = w->t;
-    for (size_t i = 0; i < w->n; i++) {
-        const float *row = find_row(t, w->ids[i]);
+    size_t n = w->places.n_unique;
+    table_store_find_many(t->rows, w->ids, n, w->slots);
+    for (size_t i = 0; i < n; i++) {
+        const float *row = row_in_turn(t, w->slots, i, n);
         struct mark m = row ? read_mark(t, row) : (struct mark){0};
         if (!row || (!m.changed && m.round != t->g->round)) {
             w->missing[w->n_missing++] = w->ids[i];
@@ -91,10 +102,14 @@ int psc_geo_pull_start(struct psc_geo *g, uint32_t table, const uint64_t *ids, s
         return psc_pull_rows_start(g->c, table, ids, n, ret_rows, ret_call, err);
     }
     struct wanted *w = co_xcalloc(1, sizeof(*w));
-    *w = (struct wanted){.t = t, .n = n, .rows = ret_rows};
-    w->ids = co_xmalloc(n * sizeof(*ids));
-    w->missing = co_xmalloc(n * sizeof(*ids));
-    memcpy(w->ids, ids, n * sizeof(*ids));
+    *w = (struct wanted){.t = t, .rows = ret_rows};
+    psc_ids_init(&w->places, ids, (uint32_t)n, g->c->base, g->c->n_servers);
+    w->ids = co_xmalloc(w->places.n_unique * sizeof(*ids));
+    w->missing = co_xmalloc(w->places.n_unique * sizeof(*ids));
+    w->slots = co_xmalloc(w->places.n_unique * sizeof(*w->slots));
+    for (uint32_t u = 0; u < w->places.n_unique; u++) {
+        w->ids[u] = ids[w->places.first[u]];
+    }
     pthread_mutex_lock(&g->m);
     find_missing(w);
     pthread_mutex_unlock(&g->m);
@@ -112,12 +127,30 @@ int psc_geo_pull_start(struct psc_geo *g, uint32_t table, const uint64_t *ids, s
 
 /* Merges a row of the servers into its copy, or makes the copy.  The lock is held. */
 static int take_row(struct psc_geo_table *t, uint64_t id, const float *server, struct co_err *err) {
-    float *row;
+    uint32_t slot;
     bool fresh;
-    CO_TRY(make_row(t, id, server, &row, &fresh, err));
+    CO_TRY(table_store_make(t->rows, id, &slot, &fresh, err));
+    float *row = table_store_values(t->rows, slot);
+    if (fresh) {
+        begin_row(t, id, server, row);
+    }
     psc_geo_merge(row, row + t->n, server, t->n);
     write_mark(t, row, (struct mark){.round = t->g->round, .changed = read_mark(t, row).changed});
     return 0;
+}
+
+/* To all places that the caller has for them.  The lock is held. */
+static void give_rows(struct wanted *w) {
+    const struct psc_geo_table *t = w->t;
+    const struct psc_ids *p = &w->places;
+    table_store_find_many(t->rows, w->ids, p->n_unique, w->slots);
+    for (uint32_t u = 0; u < p->n_unique; u++) {
+        const float *row = row_in_turn(t, w->slots, u, p->n_unique);
+        /* NULL: never, as missing rows were just taken */
+        for (uint32_t i = row ? p->first[u] : PSC_NONE; i != PSC_NONE; i = p->next[i]) {
+            memcpy(w->rows + i * t->n, row, t->n * sizeof(float));
+        }
+    }
 }
 
 int psc_geo_pull_wait(struct rt_call *call, struct co_err *err) {
@@ -128,11 +161,8 @@ int psc_geo_pull_wait(struct rt_call *call, struct co_err *err) {
     for (size_t i = 0; i < w->n_missing && rc == 0; i++) {
         rc = take_row(t, w->missing[i], w->fetched + i * t->n, err);
     }
-    for (size_t i = 0; i < w->n && rc == 0; i++) {
-        const float *row = find_row(t, w->ids[i]);
-        if (row) { /* always: missing rows were just taken */
-            memcpy(w->rows + i * t->n, row, t->n * sizeof(float));
-        }
+    if (rc == 0) {
+        give_rows(w);
     }
     pthread_mutex_unlock(&t->g->m);
     wanted_free(w);
@@ -159,16 +189,13 @@ static void note_changed(struct psc_geo_table *t, uint64_t id, float *row) {
 
 /* A row without a copy begins with the initializer's values.  The difference to the servers' row is
  * added when that arrives. */
-static int push_row(struct psc_geo_table *t, uint64_t id, const float *g, struct co_err *err) {
-    float *row;
-    bool fresh;
-    CO_TRY(make_row(t, id, NULL, &row, &fresh, err));
+static void push_row(struct psc_geo_table *t, uint64_t id, const float *g, float *row, bool fresh) {
     if (fresh) {
+        begin_row(t, id, NULL, row);
         write_mark(t, row, (struct mark){.round = t->g->round - 1});
     }
     optim_apply(&t->optim, t->n, row, g, row + 2 * t->n);
     note_changed(t, id, row);
-    return 0;
 }
 
 /* The gradients of a push; those of one id are summed. */
@@ -235,10 +262,12 @@ int psc_geo_push_sparse(struct psc_geo *g, uint32_t table, const uint64_t *ids, 
             return rc;
         }
     }
-    int rc = 0;
+    CO_AUTOFREE uint32_t *slots = co_xmalloc(s.n * sizeof(*slots));
+    CO_AUTOFREE bool *fresh = co_xmalloc(s.n * sizeof(*fresh));
     pthread_mutex_lock(&g->m);
+    int rc = table_store_make_many(t->rows, s.ids, s.n, slots, fresh, err);
     for (size_t i = 0; i < s.n && rc == 0; i++) {
-        rc = push_row(t, s.ids[i], s.g + i * t->n, err);
+        push_row(t, s.ids[i], s.g + i * t->n, row_in_turn(t, slots, i, s.n), fresh[i]);
     }
     pthread_mutex_unlock(&g->m);
     return rc;
