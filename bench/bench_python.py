@@ -70,21 +70,30 @@ def frameworks(runs):
         subprocess.run([BIN / "wide_and_deep", "--generate", "data", f"--lines={LINES}"], cwd=home, check=True, capture_output=True)
         out = {(name, form): [] for name in pythons for form in FORMS}
         program = {form: [] for form in FORMS if form != "own"}
+        arithmetic = {name: [] for name in (*pythons, "C")}
         for _ in range(runs):
+            for name in arithmetic:
+                arithmetic[name].append(arithmetic_of(home, name, pythons.get(name)))
             for name, form in out:
                 out[name, form].append(run_one(home, pythons[name], name, form))
             for form in program:
                 program[form].append(run_program(home, form))
     rows = []
+    own = {name: statistics.median(r) for name, r in arithmetic.items()}
     for (name, form), r in out.items():
         base, c = out[name, "own"], program.get(form)
+        split = [own[name] / own["C"], (1e6 * middle(r, "cpu") - own[name]) / (1e6 * middle(c, "cpu") - own["C"])] if c else []
         rows.append([name, form, f"{middle(r, 'rate'):.0f}", f"{middle(r, 'rate') / middle(base, 'rate'):.2f}",
                      f"{1e6 * middle(r, 'cpu'):.0f}", f"{middle(base, 'cpu') / middle(r, 'cpu'):.2f}",
                      *(f"{x:.2f}" if c else "" for x in (c and middle(c, "rate") / middle(r, "rate"), c and middle(r, "cpu") / middle(c, "cpu"))),
+                     *([f"{x:.2f}" for x in split] or ["", ""]),
                      f"{middle(r, 'auc'):.3f}", f"{os.getloadavg()[0]:.0f}"])
     table("wide_and_deep in Python: batch 512, 1 trainer, 1 server (loopback; medians); a step beside the C program's: goal <= 1.15",
-          ["framework", "rows", "examples/s", "own = 1", "CPU us an example", "by CPU, own = 1", "a step, C = 1", "by CPU, C = 1", "AUC", "load"],
+          ["framework", "rows", "examples/s", "own = 1", "CPU us an example", "by CPU, own = 1", "a step, C = 1", "by CPU, C = 1", "arithmetic",
+           "all else", "AUC", "load"],
           rows)
+    print("by CPU, C = 1, in two: arithmetic, forward and backward alone on rows that stay, " +
+          ", ".join(f"{name} {us:.1f}" for name, us in own.items()) + " us an example; and all else of the step")
     found = [{"framework": name, "form": form, "runs": r} for (name, form), r in [*out.items(), *((("C", f), r) for f, r in program.items())]]
     return found + (data_parallel(pythons["torch"], runs) if "torch" in pythons else [])
 
@@ -127,6 +136,14 @@ def ranks_of(python, model, ranks):
     if any(p.returncode for p in run):
         sys.exit(f"python: {model}, {ranks} ranks: {''.join(e for _, e in said)[-2000:]}")
     return json.loads(said[0][0].splitlines()[-1])
+
+
+def arithmetic_of(home, name, python, batch=512):
+    """us of CPU an example of forward and backward alone."""
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "python"), "PYTHONWARNINGS": "ignore"}
+    words = [BIN / "bench-alone", "data/train", batch] if name == "C" else [python, ROOT / "bench/peer_net.py", name, batch, 100]
+    said = subprocess.run([*pinned(0), *map(str, words)], cwd=home, env=env, check=True, capture_output=True, text=True).stdout
+    return float(said.split()[-1])
 
 
 def middle(runs, key):

@@ -92,8 +92,9 @@ def own():
     test(net, criteo.share(options, "test"))
 
 
-paddle.seed(options.seed)
-try:
-    own() if options.own else main()
-except (paddlert.Error, OSError, ValueError) as e:
-    sys.exit(f"wide_and_deep_paddle: {e}")
+if __name__ == "__main__":
+    paddle.seed(options.seed)
+    try:
+        own() if options.own else main()
+    except (paddlert.Error, OSError, ValueError) as e:
+        sys.exit(f"wide_and_deep_paddle: {e}")

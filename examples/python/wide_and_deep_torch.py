@@ -101,9 +101,10 @@ def own():
     test(net, criteo.share(options, "test"))
 
 
-torch.manual_seed(options.seed)
-torch.set_num_threads(1)
-try:
-    own() if options.own else main()
-except (paddlert.Error, OSError, ValueError) as e:
-    sys.exit(f"wide_and_deep_torch: {e}")
+if __name__ == "__main__":
+    torch.manual_seed(options.seed)
+    torch.set_num_threads(1)
+    try:
+        own() if options.own else main()
+    except (paddlert.Error, OSError, ValueError) as e:
+        sys.exit(f"wide_and_deep_torch: {e}")

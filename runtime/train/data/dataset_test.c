@@ -753,11 +753,11 @@ static void path_of_a_store_names_its_command(void **state) {
     static const struct {
         const char *path, *text;
     } rows[] = {
-        {"s3://bucket/8", "\"s3://bucket/8\" is no file of this machine, expected "
-                          "pipe_command='aws s3 cp \"$1\" -'"},
-        {"s3://bucket/*", "pipe_command='aws s3 cp \"$1\" -'"},
-        {"hdfs://node:9000/all.list", "pipe_command='hadoop fs -cat \"$1\"'"},
-        {"store://8", "pipe_command='COMMAND \"$1\"'"},
+        {"s3://bucket/8", "\"s3://bucket/8\" is no file of this machine, expected a "
+                          "pipe_command that fetches it (docs/data.md): aws s3 cp \"$1\" -"},
+        {"s3://bucket/*", "docs/data.md): aws s3 cp \"$1\" -"},
+        {"hdfs://node:9000/all.list", "docs/data.md): hadoop fs -cat \"$1\""},
+        {"store://8", "docs/data.md): COMMAND \"$1\""},
     };
     struct fixture *f = *state;
 

@@ -76,8 +76,8 @@ static int missing(const char *path, int e, struct co_err *err) {
     const char *command = e == ENOENT ? store_command(path) : NULL;
 
     return command ? co_err_set(err, CO_NOTFOUND,
-                         "\"%s\" is no file of this machine, expected pipe_command='%s' of the "
-                         "reader of samples, which fetches it (docs/data.md)",
+                         "\"%s\" is no file of this machine, expected a pipe_command "
+                         "that fetches it (docs/data.md): %s",
                          path, command)
                    : co_err_errno(err, e, "\"%s\"", path);
 }

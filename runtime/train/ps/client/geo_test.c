@@ -180,6 +180,57 @@ static void a_copy_is_trained_at_once(void **state) {
     }
 }
 
+enum { PLACES = 3 * IDS };
+
+/* Place i has id i * i % IDS: some ids are there once, some often, some not at all. */
+static void check_places(const float *before, const float *after) {
+    for (uint64_t i = 0; i < PLACES; i++) {
+        for (uint32_t k = 0; k < DIM; k++) {
+            double sum = 0;
+            for (uint64_t j = 0; j < PLACES; j++) {
+                sum += i * i % IDS == j * j % IDS ? (double)pseudo(0, (uint32_t)j, k) : 0;
+            }
+            double is = (double)(after[i * DIM + k] - before[i * DIM + k]);
+            assert_true(fabs(is + 0.1 * sum) < 1e-5);
+        }
+    }
+}
+
+/* At however many places of a call it is, and in how many pulls at a time. */
+static void an_id_has_one_row(void **state) {
+    (void)state;
+    struct client_world w;
+    struct rt_client *c = NULL;
+    struct rt_call *calls[3] = {NULL};
+    struct co_err err = {0};
+    uint64_t ids[PLACES];
+    float v[SIZE] = {0}, g[PLACES * DIM], rows[3][PLACES * DIM];
+    for (uint32_t i = 0; i < PLACES * DIM; i++) {
+        ids[i / DIM] = (i / DIM) * (i / DIM) % IDS;
+        g[i] = pseudo(0, i / DIM, i % DIM);
+    }
+    world_start(&w, 2, 1);
+    must(world_open(&w, 0, geo, NULL, &c, &err));
+    must(rt_init_dense(c, 0, v, &err));
+    for (size_t i = 0; i < 2; i++) {
+        must(rt_pull_sparse_start(c, 1, ids, PLACES, rows[i], &calls[i], &err));
+    }
+    must(rt_pull_sparse_start(c, 1, ids, 0, NULL, &calls[2], &err));
+    for (size_t i = 0; i < 3; i++) {
+        must(rt_wait(calls[i], &err));
+    }
+    assert_memory_equal(rows[0], rows[1], sizeof(rows[0]));
+    must(rt_push_sparse(c, 1, ids, PLACES, g, &err));
+    must(rt_pull_sparse(c, 1, ids, PLACES, rows[1], &err));
+    check_places(rows[0], rows[1]);
+    must(rt_no_more(c, &err));
+    must(rt_barrier(c, &err));
+    must(rt_pull_sparse(c, 1, ids, PLACES, rows[2], &err));
+    check_places(rows[0], rows[2]); /* the servers' */
+    must(rt_finish(c, &err));
+    world_end(&w);
+}
+
 /* ---- convergence: y = x w, from rows of x that each trainer draws ---- */
 
 enum { X = 10 };
@@ -403,6 +454,7 @@ int main(void) {
         cmocka_unit_test(the_servers_have_what_was_pushed),
         cmocka_unit_test(one_trainer_with_any_rule_equals_async),
         cmocka_unit_test(a_copy_is_trained_at_once),
+        cmocka_unit_test(an_id_has_one_row),
         cmocka_unit_test(all_modes_learn_the_same),
         cmocka_unit_test(a_lost_trainer_is_not_waited_for),
         cmocka_unit_test(a_round_ends_when_the_server_is_gone),
