@@ -46,13 +46,11 @@ static float *find_row(const struct psc_geo_table *t, uint64_t id) {
     return row_at(t, table_store_find(t->rows, id));
 }
 
-/* Row i of n, those that follow being on their way from memory. */
-static float *row_in_turn(
-    const struct psc_geo_table *t, const uint32_t *slots, size_t i, size_t n) {
+/* Row i of n is used next; those that follow begin to come from memory. */
+static void fetch_ahead(const struct psc_geo_table *t, const uint32_t *slots, size_t i, size_t n) {
     if (i + AHEAD < n) {
         table_store_fetch(t->rows, slots[i + AHEAD]);
     }
-    return row_at(t, slots[i]);
 }
 
 /* A row that was just made gets those values (NULL: the initializer's). */
@@ -87,7 +85,8 @@ static void find_missing(struct wanted *w) {
     size_t n = w->places.n_unique;
     table_store_find_many(t->rows, w->ids, n, w->slots);
     for (size_t i = 0; i < n; i++) {
-        const float *row = row_in_turn(t, w->slots, i, n);
+        fetch_ahead(t, w->slots, i, n);
+        const float *row = row_at(t, w->slots[i]);
         struct mark m = row ? read_mark(t, row) : (struct mark){0};
         if (!row || (!m.changed && m.round != t->g->round)) {
             w->missing[w->n_missing++] = w->ids[i];
@@ -145,7 +144,8 @@ static void give_rows(struct wanted *w) {
     const struct psc_ids *p = &w->places;
     table_store_find_many(t->rows, w->ids, p->n_unique, w->slots);
     for (uint32_t u = 0; u < p->n_unique; u++) {
-        const float *row = row_in_turn(t, w->slots, u, p->n_unique);
+        fetch_ahead(t, w->slots, u, p->n_unique);
+        const float *row = row_at(t, w->slots[u]);
         /* NULL: never, as missing rows were just taken */
         for (uint32_t i = row ? p->first[u] : PSC_NONE; i != PSC_NONE; i = p->next[i]) {
             memcpy(w->rows + i * t->n, row, t->n * sizeof(float));
@@ -267,7 +267,8 @@ int psc_geo_push_sparse(struct psc_geo *g, uint32_t table, const uint64_t *ids, 
     pthread_mutex_lock(&g->m);
     int rc = table_store_make_many(t->rows, s.ids, s.n, slots, fresh, err);
     for (size_t i = 0; i < s.n && rc == 0; i++) {
-        push_row(t, s.ids[i], s.g + i * t->n, row_in_turn(t, slots, i, s.n), fresh[i]);
+        fetch_ahead(t, slots, i, s.n);
+        push_row(t, s.ids[i], s.g + i * t->n, table_store_values(t->rows, slots[i]), fresh[i]);
     }
     pthread_mutex_unlock(&g->m);
     return rc;
