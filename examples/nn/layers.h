@@ -25,12 +25,13 @@ CO_MUST_CHECK int nn_linear_forward(struct nn_engine *e, const struct nn_linear 
 /* From dy (B, O), the gradient before the relu: dw (I, O) and db (O). */
 CO_MUST_CHECK int nn_linear_backward_weights(struct nn_engine *e, const struct nn_linear *l,
     const float *x, const float *dy, float *dw, float *db, struct co_err *err);
+/* The same from the gradient of y (B, O), the output of the relu: first sets dy = 0 in place where
+ * y is 0, in the pass over dy that db needs anyway. */
+CO_MUST_CHECK int nn_linear_backward_relu(struct nn_engine *e, const struct nn_linear *l,
+    const float *x, const float *y, float *dy, float *dw, float *db, struct co_err *err);
 /* dx (B, I) = dy (B, O) w^T. */
 CO_MUST_CHECK int nn_linear_backward_input(struct nn_engine *e, const struct nn_linear *l,
     const float *w, const float *dy, float *dx, struct co_err *err);
-
-/* Sets dy = 0 in place where y, the output of the relu, is 0. */
-void nn_relu_backward(size_t n, const float *y, float *dy);
 
 /* p (n) = 1 / (1 + exp(-z)). */
 void nn_sigmoid_forward(size_t n, const float *z, float *p);

@@ -94,12 +94,31 @@ static void linear_values(void **state) {
 }
 
 static void relu_lets_gradients_through_where_it_was_open(void **state) {
-    const float y[] = {0, 0.5F, 3}, expected[] = {0, 6, 7};
-    float dy[] = {5, 6, 7};
+    CO_CLEANUP(nn_engine_freep) struct nn_engine *e = engine_make();
+    const struct nn_linear l = {.batch = 2, .in = 2, .out = 3, .relu = true};
+    const float x[] = {1, 2, 3, 4}, y[] = {0, 0.5F, 3, 1, 2, 0};
+    const float open[] = {0, 6, 7, 1, 2, 0}, dw_wanted[] = {3, 12, 7, 4, 20, 14},
+                db_wanted[] = {1, 8, 7};
+    float dy[] = {5, 6, 7, 1, 2, 3}, dw[6], db[3];
 
     (void)state;
-    nn_relu_backward(3, y, dy);
-    assert_memory_equal(dy, expected, sizeof(dy));
+    assert_int_equal(nn_linear_backward_relu(e, &l, x, y, dy, dw, db, NULL), 0);
+    assert_memory_equal(dy, open, sizeof(dy));
+    assert_memory_equal(dw, dw_wanted, sizeof(dw));
+    assert_memory_equal(db, db_wanted, sizeof(db));
+}
+
+/* One output has a product of its own. */
+static void linear_gradients_of_one_output(void **state) {
+    CO_CLEANUP(nn_engine_freep) struct nn_engine *e = engine_make();
+    const struct nn_linear l = {.batch = 3, .in = 2, .out = 1};
+    const float x[] = {1, 2, 3, 4, 5, 6}, dy[] = {1, 10, -2}, dw_wanted[] = {21, 30};
+    float dw[2], db[1];
+
+    (void)state;
+    assert_int_equal(nn_linear_backward_weights(e, &l, x, dy, dw, db, NULL), 0);
+    assert_memory_equal(dw, dw_wanted, sizeof(dw));
+    assert_true(db[0] == 9.0F);
 }
 
 static void sigmoid_does_not_overflow(void **state) {
@@ -140,6 +159,7 @@ static void log_loss_and_its_gradient(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(linear_gradients),
+        cmocka_unit_test(linear_gradients_of_one_output),
         cmocka_unit_test(linear_values),
         cmocka_unit_test(relu_lets_gradients_through_where_it_was_open),
         cmocka_unit_test(sigmoid_does_not_overflow),

@@ -92,32 +92,30 @@ int nn_tower_forward(struct nn_tower *t, size_t batch, const float *x, const flo
     return 0;
 }
 
-/* Computes the gradients of layer i's parameters and input from that of its output. */
+/* Computes the gradients of layer i's parameters and input from that of its output, the last one's
+ * dy or a hidden layer's dhidden. */
 static int layer_backward(struct nn_tower *t, size_t i, size_t batch, const float *x,
     const float *params, const float *dy, float *grads, size_t wanted, float *dx,
     struct co_err *err) {
     struct nn_linear l = layer(t, i, batch);
-    int rc = nn_linear_backward_weights(
-        t->engine, &l, x, dy, grads + weights_at(&t->shape, i), grads + bias_at(&t->shape, i), err);
+    float *dw = grads + weights_at(&t->shape, i), *db = grads + bias_at(&t->shape, i);
 
-    if (rc < 0 || wanted == 0) {
-        return rc;
+    CO_TRY(l.relu ? nn_linear_backward_relu(
+                        t->engine, &l, x, t->hidden[i], t->dhidden[i], dw, db, err)
+                  : nn_linear_backward_weights(t->engine, &l, x, dy, dw, db, err));
+    if (wanted == 0) {
+        return 0;
     }
     l.in = wanted; /* the weights of the first inputs are the first rows */
-    return nn_linear_backward_input(t->engine, &l, params + weights_at(&t->shape, i), dy, dx, err);
+    return nn_linear_backward_input(t->engine, &l, params + weights_at(&t->shape, i),
+        l.relu ? t->dhidden[i] : dy, dx, err);
 }
 
 int nn_tower_backward(struct nn_tower *t, size_t batch, const float *x, const float *params,
     const float *dy, float *grads, size_t wanted, float *dx, struct co_err *err) {
-    int rc = 0;
-
-    for (size_t i = t->shape.n_hidden; rc == 0 && i > 0; i--) {
-        size_t n = t->shape.hidden[i - 1];
-
-        rc = layer_backward(
-            t, i, batch, t->hidden[i - 1], params, dy, grads, n, t->dhidden[i - 1], err);
-        nn_relu_backward(batch * n, t->hidden[i - 1], t->dhidden[i - 1]);
-        dy = t->dhidden[i - 1];
+    for (size_t i = t->shape.n_hidden; i > 0; i--) {
+        CO_TRY(layer_backward(t, i, batch, t->hidden[i - 1], params, dy, grads,
+            t->shape.hidden[i - 1], t->dhidden[i - 1], err));
     }
-    return rc == 0 ? layer_backward(t, 0, batch, x, params, dy, grads, wanted, dx, err) : rc;
+    return layer_backward(t, 0, batch, x, params, dy, grads, wanted, dx, err);
 }
