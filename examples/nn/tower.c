@@ -100,15 +100,15 @@ static int layer_backward(struct nn_tower *t, size_t i, size_t batch, const floa
     struct nn_linear l = layer(t, i, batch);
     float *dw = grads + weights_at(&t->shape, i), *db = grads + bias_at(&t->shape, i);
 
-    CO_TRY(l.relu ? nn_linear_backward_relu(
-                        t->engine, &l, x, t->hidden[i], t->dhidden[i], dw, db, err)
-                  : nn_linear_backward_weights(t->engine, &l, x, dy, dw, db, err));
+    CO_TRY(l.relu
+               ? nn_linear_backward_relu(t->engine, &l, x, t->hidden[i], t->dhidden[i], dw, db, err)
+               : nn_linear_backward_weights(t->engine, &l, x, dy, dw, db, err));
     if (wanted == 0) {
         return 0;
     }
     l.in = wanted; /* the weights of the first inputs are the first rows */
-    return nn_linear_backward_input(t->engine, &l, params + weights_at(&t->shape, i),
-        l.relu ? t->dhidden[i] : dy, dx, err);
+    return nn_linear_backward_input(
+        t->engine, &l, params + weights_at(&t->shape, i), l.relu ? t->dhidden[i] : dy, dx, err);
 }
 
 int nn_tower_backward(struct nn_tower *t, size_t batch, const float *x, const float *params,
