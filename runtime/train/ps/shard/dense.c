@@ -200,6 +200,26 @@ static void change_block(struct shard_table *st, const struct shard_dense_block 
     shard_snapshot_change(st->snapshot, st->index, (size_t)(b - st->blocks));
 }
 
+/* Applies the last step to the block, if it is due.  Values that replace those of then leave
+ * nothing to apply (shard_tables_clear). */
+static void apply_due(struct shard_table *st, struct shard_dense_block *b) {
+    if (!b->due) {
+        return;
+    }
+    b->due = false;
+    st->n_due--;
+    if (b->pushed) {
+        change_block(st, b);
+        ps_mean(b->sum, b->n, st->step_by);
+        optim_apply(&st->step_optim, b->n, b->w, b->sum, b->state);
+        b->pushed = false;
+    }
+    if (b->knows != SHARD_KNOWN_NOT) {
+        b->knows = SHARD_KNOWN_OLD;
+        know_step(b); /* now, while the values are in a cache */
+    }
+}
+
 static int push_block(struct shard_tables *t, struct shard_table *st, struct shard_dense_block *b,
     uint32_t trainer, const struct rpc_frame *f, struct co_err *err) {
     bool int8 = st->table->int8 && f->head.kind == RPC_FRAME_PUSH_DENSE;
@@ -253,6 +273,7 @@ int shard_dense_do(struct shard_tables *t, struct shard_table *st, uint32_t trai
     const struct rpc_frame *f, struct rpc_frame **ret, struct co_err *err) {
     struct shard_dense_block *b = NULL;
     CO_TRY(block_of(st, f, &b, err));
+    apply_due(st, b);
     switch (f->head.kind) {
     case RPC_FRAME_PULL_DENSE:
         st->pulls += b->n;
@@ -271,18 +292,18 @@ int shard_dense_do(struct shard_tables *t, struct shard_table *st, uint32_t trai
     }
 }
 
+void shard_dense_settle(struct shard_table *st) {
+    for (uint32_t i = 0; i < st->n_blocks && st->n_due > 0; i++) {
+        apply_due(st, &st->blocks[i]);
+    }
+}
+
 void shard_dense_step(struct shard_table *st, uint32_t n) {
+    shard_dense_settle(st);
+    st->step_by = n;
+    st->step_optim = st->optim;
+    st->n_due = st->n_blocks;
     for (uint32_t i = 0; i < st->n_blocks; i++) {
-        struct shard_dense_block *b = &st->blocks[i];
-        if (b->pushed) {
-            change_block(st, b);
-            ps_mean(b->sum, b->n, n);
-            optim_apply(&st->optim, b->n, b->w, b->sum, b->state);
-            b->pushed = false;
-        }
-        if (b->knows != SHARD_KNOWN_NOT) {
-            b->knows = SHARD_KNOWN_OLD;
-            know_step(b); /* now, while the values are in a cache */
-        }
+        st->blocks[i].due = true;
     }
 }

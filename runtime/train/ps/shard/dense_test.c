@@ -368,6 +368,112 @@ static void int8_values_that_are_not_finite(void **unused) {
     testing_end(&w);
 }
 
+/* ---- steps that are due ---- */
+
+enum { DUE_SIZE = PS_DENSE_CHUNK + TAIL, EVENTS = 400 };
+
+static uint32_t dice(uint64_t *seed, uint32_t sides) {
+    *seed = *seed * 6364136223846793005ULL + 1442695040888963407ULL;
+    return (uint32_t)(*seed >> 33) % sides;
+}
+
+/* A frame for one of the two blocks, with values that follow from `at`.  versions: of the blocks,
+ * as the last answer said. */
+static struct rpc_frame *some_frame(
+    const struct ps_table *t, uint32_t what, uint32_t at, const uint32_t versions[2]) {
+    static const uint8_t kinds[] = {RPC_FRAME_PUSH_DENSE, RPC_FRAME_PUSH_DENSE,
+        RPC_FRAME_PULL_DENSE, RPC_FRAME_PULL_DENSE, RPC_FRAME_GET_DENSE, RPC_FRAME_PUT_DENSE,
+        RPC_FRAME_RESTORE_DENSE, RPC_FRAME_SET_RATE};
+    uint8_t kind = kinds[what % CO_ARRAY_LEN(kinds)];
+    uint32_t chunk = at % 2, n = chunk == 0 ? PS_DENSE_CHUNK : TAIL;
+    struct rpc_frame *f = NULL;
+    if (kind == RPC_FRAME_SET_RATE) {
+        double lr = 1.0 / (2 + at % 5);
+        f = testing_frame(kind, 0, 0, 0);
+        memcpy(&f->head.aux, &lr, sizeof(lr));
+    } else if (kind == RPC_FRAME_PULL_DENSE || kind == RPC_FRAME_GET_DENSE) {
+        f = testing_frame(kind, 0, 0, 0);
+        f->head.aux = chunk;
+        if (kind == RPC_FRAME_PULL_DENSE && at % 3 > 0) {
+            f->head.number = 1;
+            f->head.aux |= t->int8 ? (uint64_t)versions[chunk] << 32 : 0;
+        }
+    } else if (t->int8 && kind == RPC_FRAME_PUSH_DENSE) {
+        float *g = co_xcalloc(2UL * n, sizeof(*g));
+        for (uint32_t i = 0; i < n; i++) {
+            g[i] = (float)(at % 7) - 3 + (float)i / 1e5F;
+        }
+        f = testing_frame(kind, 0, n, table_int8_bytes(n));
+        f->head.aux = chunk;
+        table_int8_send(f->payload, g, g + n, n);
+        free(g);
+    } else {
+        n += kind == RPC_FRAME_RESTORE_DENSE ? (uint32_t)ps_table_state(t, n) : 0;
+        f = values(kind, chunk, n, (float)(at % 7));
+    }
+    return f;
+}
+
+struct due_world {
+    struct testing w;
+    uint32_t versions[2];
+};
+
+static struct rpc_frame *due_do(struct due_world *d, uint32_t what, uint32_t at) {
+    struct rpc_frame *f = some_frame(&d->w.tables[0], what, at, d->versions);
+    bool versioned = d->w.tables[0].int8 && f->head.number > 0;
+    struct rpc_frame *a = testing_do(&d->w, f);
+    if (versioned) {
+        d->versions[at % 2] = (uint32_t)a->head.aux;
+    }
+    return a;
+}
+
+/* Whatever comes between a step and the next frame for a block, all answers are those of a shard
+ * that applies each step at once. */
+static void due(const char *optimizer, const char *wire, uint64_t seed) {
+    const struct rt_table_spec spec = {
+        .name = "w", .kind = RT_DENSE, .size = DUE_SIZE, .optimizer = optimizer, .wire = wire};
+    struct due_world late = {0}, prompt = {0};
+    uint32_t left = 0;
+    testing_start(&late.w, &spec, 1, RT_SYNC);
+    testing_start(&prompt.w, &spec, 1, RT_SYNC);
+    for (int i = 0; i < EVENTS; i++) {
+        uint32_t what = dice(&seed, 12), at = dice(&seed, 1000);
+        if (what < 8) {
+            struct rpc_frame *a = due_do(&late, what, at), *b = due_do(&prompt, what, at);
+            assert_int_equal(a != NULL, b != NULL);
+            if (a && b) {
+                assert_int_equal(a->head.bytes, b->head.bytes);
+                assert_memory_equal(a->payload, b->payload, a->head.bytes);
+            }
+            rpc_frame_free(a);
+            rpc_frame_free(b);
+        } else if (what < 11) {
+            left += late.w.t.tables[0].n_due;
+            assert_int_equal(0, shard_tables_step(&late.w.t, 1 + at % 3, NULL));
+            assert_int_equal(0, shard_tables_step(&prompt.w.t, 1 + at % 3, NULL));
+            shard_tables_settle(&prompt.w.t);
+            assert_int_equal(0, prompt.w.t.tables[0].n_due);
+        } else if (at % 8 == 0) {
+            shard_tables_clear(&late.w.t);
+            shard_tables_clear(&prompt.w.t);
+        }
+    }
+    assert_true(left > 0); /* when the next step came */
+    testing_end(&late.w);
+    testing_end(&prompt.w);
+}
+
+static void a_step_that_is_due_is_applied_before_anyone_sees(void **unused) {
+    (void)unused;
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        due("sgd:lr=1", NULL, seed);
+        due("adam:lr=1", NULL, seed);
+        due("adagrad:lr=1", "int8", seed);
+    }
+}
+
 /* ---- what does not fit ---- */
 
 static void a_frame_that_does_not_fit_is_refused_with_its_numbers(void **unused) {
@@ -472,6 +578,7 @@ int main(void) {
         cmocka_unit_test(restored_values_train_on_with_their_state),
         cmocka_unit_test(a_value_that_is_not_finite_is_named),
         cmocka_unit_test(a_frame_that_does_not_fit_is_refused_with_its_numbers),
+        cmocka_unit_test(a_step_that_is_due_is_applied_before_anyone_sees),
         cmocka_unit_test(a_shard_without_a_part_has_no_chunks),
         cmocka_unit_test(stat_counts_values_and_bytes),
     };

@@ -15,8 +15,10 @@ CO_MUST_CHECK int shard_dense_init(
 void shard_dense_done(struct shard_table *st);
 CO_MUST_CHECK int shard_dense_do(struct shard_tables *t, struct shard_table *st, uint32_t trainer,
     const struct rpc_frame *f, struct rpc_frame **ret, struct co_err *err);
-/* Sync: applies the gradients of a step, sum / n. */
+/* Sync: a step with the gradients sum / n, for which all blocks are due afterwards. */
 void shard_dense_step(struct shard_table *st, uint32_t n);
+/* Applies the last step to all blocks that are still due. */
+void shard_dense_settle(struct shard_table *st);
 
 /* sparse.c */
 CO_MUST_CHECK int shard_sparse_init(

@@ -362,7 +362,8 @@ static void *run_shard(void *arg) {
             handle_item(s, &items[i]);
         }
         int64_t wait_ns = shard_save_run(&s->save, busy || n > 0);
-        shard_lanes_flush(s->lanes); /* sends all answers so far, those of saves included */
+        shard_lanes_flush(s->lanes);     /* sends all answers so far, those of saves included */
+        shard_tables_settle(&s->tables); /* nobody has asked for the rest of a step */
         shard_meter_turn(&s->meter, (size_t)n);
         busy = do_turn(s, wait_ns);
         shard_lanes_flush(s->lanes);

@@ -243,6 +243,7 @@ int shard_snapshot_begin(struct shard_snapshot *s, const struct shard_snapshot_o
     }
     bool known = knows(s, order);
     CO_TRY(check_order(s, order, known, err));
+    shard_tables_settle(s->tables); /* a step that was made belongs to it */
     CO_TRY(shard_saver_begin(
         s->saver, order->dir, order->number, order->previous, order->maker, ret_ticket, err));
     shard_snapshot_give_up(s);

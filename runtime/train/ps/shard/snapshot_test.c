@@ -639,11 +639,25 @@ static void a_part_that_fails_leaves_no_file(void **state) {
     free(w);
 }
 
+/* A step that was made before, but is not applied to all blocks yet, belongs to the instant. */
+static void a_checkpoint_has_the_step_before_it(void **unused) {
+    (void)unused;
+    struct world *w = co_xcalloc(1, sizeof(*w));
+    world_start_with(w, 1, 0, false, NULL, "lfu:capacity=1000");
+    assert_int_equal(0, shard_tables_step(&w->t, 1, NULL));
+    assert_int_equal(w->t.tables[1].n_blocks, w->t.tables[1].n_due);
+    assert_int_equal(0, begin(w, 1, 0, true));
+    assert_int_equal(0, w->t.tables[1].n_due);
+    world_end(w);
+    free(w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_part_that_fails_leaves_no_file),
         cmocka_unit_test(rows_that_were_counted_have_changed),
         cmocka_unit_test(each_checkpoint_has_the_rows_of_its_instant),
+        cmocka_unit_test(a_checkpoint_has_the_step_before_it),
         cmocka_unit_test(each_checkpoint_has_the_cold_rows_of_its_instant),
         cmocka_unit_test(an_equal_order_of_another_trainer_is_a_conflict),
         cmocka_unit_test(a_delta_is_refused_without_its_base),

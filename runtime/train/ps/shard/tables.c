@@ -130,6 +130,12 @@ int shard_tables_do(struct shard_tables *t, uint32_t trainer, const struct rpc_f
 
 /* ---- sync steps ---- */
 
+void shard_tables_settle(struct shard_tables *t) {
+    for (uint32_t i = 0; i < t->config.n_tables; i++) {
+        shard_dense_settle(&t->tables[i]);
+    }
+}
+
 int shard_tables_step(struct shard_tables *t, uint32_t n, struct co_err *err) {
     int rc = 0;
     for (uint32_t i = 0; i < t->config.n_tables; i++) {

@@ -19,6 +19,7 @@ struct shard_dense_block {
     float *state; /* [n_state], NULL when the rule has none */
     float *sum;   /* sync: [n], gradients of this step */
     bool pushed;  /* sync: sum holds something */
+    bool due;     /* sync: the last step is not applied to it yet */
     /* int8: the values that trainers have, and how they came from those of a step before.  A
      * trainer names its version, so that one that missed a step or a restore gets all values. */
     float *known;         /* [n] */
@@ -45,6 +46,9 @@ struct shard_table {
     /* dense */
     struct shard_dense_block *blocks;
     uint32_t n_blocks;
+    uint32_t n_due;          /* blocks that are due */
+    uint32_t step_by;        /* what the last step divides by */
+    struct optim step_optim; /* as `optim` was in the last step */
     /* sparse */
     size_t dim, n_state;
     float *row;                        /* [dim], scratch for one row's values */
@@ -85,5 +89,10 @@ CO_MUST_CHECK int shard_tables_do(struct shard_tables *t, uint32_t trainer,
 CO_MUST_CHECK int shard_shrunk(const struct shard_tables *t, const struct rpc_frame *f,
     struct rpc_frame **ret_answer, struct co_err *err);
 
-/* Sync: applies the mean, sum / n, of all gradients since the last step. */
+/* Sync: applies the mean, sum / n, of all gradients since the last step.  Blocks of dense tables
+ * are only due afterwards.  The step is applied to a block when the next frame for it comes, which
+ * usually asks for its values: they are in a cache then, and on their way while the next block is
+ * computed. */
 CO_MUST_CHECK int shard_tables_step(struct shard_tables *t, uint32_t n, struct co_err *err);
+/* Applies the last step to all blocks that are still due. */
+void shard_tables_settle(struct shard_tables *t);
