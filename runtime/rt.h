@@ -975,11 +975,18 @@ uint32_t rt_reducer_buckets(const struct rt_reducer *r);
  * it have started.  Does not block, except for copies from and to a GPU.  CO_INVALID: twice in a
  * step. */
 CO_MUST_CHECK int rt_reducer_ready(struct rt_reducer *r, size_t i, struct co_err *err);
+/* For gradients that are elsewhere in each step: copies from[k] [n of that gradient] to the values of
+ * gradient which[k], which is ready then; from[k] NULL: they are there.  As rt_reducer_ready. */
+CO_MUST_CHECK int rt_reducer_put(struct rt_reducer *r, const size_t *which,
+    const float *const *from, size_t n, struct co_err *err);
 /* Ends a step.  ret_due (NULL allowed) true: all gradients are averages over the ranks; false: the
  * step was only accumulated (merge_steps), and gradients are undefined.  Gradients that were not
  * ready count as zero on this rank.  After a failure nothing is in flight, and the gradients are
  * undefined. */
 CO_MUST_CHECK int rt_reducer_wait(struct rt_reducer *r, bool *ret_due, struct co_err *err);
+/* After wait: copies the average of gradient which[k] to to[k]. */
+CO_MUST_CHECK int rt_reducer_get(const struct rt_reducer *r, const size_t *which, float *const *to,
+    size_t n, struct co_err *err);
 /* Marks all gradients as ready, and waits: for values that are complete at once, like parameters.
  */
 CO_MUST_CHECK int rt_reducer_run(struct rt_reducer *r, bool *ret_due, struct co_err *err);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 import json
 import operator
 import os
@@ -98,7 +99,7 @@ class Reducer(Here):
 
     def __init__(self, group: Group, gradients: Sequence[tuple[str, int]], bucket_bytes: int, last_bytes: int, wire: int,
                  dgc: DGC | None = None) -> None:
-        self._group, self._sizes = group, [n for _, n in gradients]
+        self._group, self.sizes = group, [n for _, n in gradients]
         self._handle: ctypes.c_void_p | None = None
         listed = (_abi.rt_gradient * len(gradients))(*(_abi.rt_gradient(name=name.encode(), n=n) for name, n in gradients))
         options = _abi.rt_reducer_options(bucket_bytes=bucket_bytes, last_bucket_bytes=last_bytes, wire=wire,
@@ -129,11 +130,11 @@ class Reducer(Here):
     def values(self, i: int) -> Array:
         """[n] of gradient i, in C's memory: not to be used when this is closed."""
         address = C.rt_reducer_values(self._open(), i)
-        return np.ctypeslib.as_array((ctypes.c_float * self._sizes[i]).from_address(address))
+        return np.ctypeslib.as_array((ctypes.c_float * self.sizes[i]).from_address(address))
 
     def buckets(self) -> list[int]:
         """The bucket of each gradient, numbered as they travel."""
-        return [int(C.rt_reducer_bucket(self._open(), i)) for i in range(len(self._sizes))]
+        return [int(C.rt_reducer_bucket(self._open(), i)) for i in range(len(self.sizes))]
 
     def local_step(self, state: Any, loss: float, lr: float) -> bool:
         """Of local SGD, the values being parameters.  Whether they are averages now."""
@@ -146,13 +147,31 @@ class Reducer(Here):
         """Whether the last wait got the largest entries of that gradient alone."""
         return bool(C.rt_reducer_compressed(self._open(), i))
 
-    def ready(self, *gradients: int) -> None:
-        handle, err = self._open(), ctypes.byref(self._err)
-        for i in gradients:
-            check(self._err, C.rt_reducer_ready(handle, i, err))
+    def put(self, which: Any, n: int, places: Any) -> None:
+        """Those gradients are ready.  which: a numbers(); places: addresses(), from where they are copied to their values(), NULL: these are
+        written."""
+        check(self._err, C.rt_reducer_put(self._open(), which, places, n, ctypes.byref(self._err)))
+
+    def get(self, which: Any, n: int, places: Any) -> None:
+        """Copies averages to those places."""
+        check(self._err, C.rt_reducer_get(self._open(), which, places, n, ctypes.byref(self._err)))
 
     def wait(self) -> None:
         call_long(self._group, "rt_reducer_wait", self._open(), None)
+
+
+def numbers(gradients: Sequence[int]) -> Any:
+    """For C."""
+    return (ctypes.c_size_t * len(gradients))(*gradients)
+
+
+class _Listed:
+    """Of gradients that are handed over together, what stays from step to step."""
+
+    def __init__(self, order: list[int], parameters: list[Any], views: list[Any], places: list[int], sizes: list[int]) -> None:
+        """order: numbers of parameters."""
+        self.order, self.parameters, self.views, self.places, self.sizes = order, parameters, views, places, sizes
+        self.which, self.nowhere = numbers(places), (ctypes.c_void_p * len(places))()
 
 
 def agree(group: Group, rows: Sequence[tuple[str, str]]) -> None:
@@ -201,14 +220,16 @@ class Seen:
     def __init__(self, modules: Iterable[Any], children: str, wants: Callable[[Any], bool]) -> None:
         """children: the attribute that has a module's."""
         self._wants, modules = wants, list(modules)
-        self._had = [(have, tuple(have.values())) for m in modules for have in (m._parameters, getattr(m, children))]
+        self._have = [have for m in modules for have in (m._parameters, getattr(m, children))]
+        self._had = [x for have in self._have for x in have.values()]
         self._frozen = [p for m in modules for p in m._parameters.values() if p is not None and not wants(p)]
         self._buffers = [m._buffers for m in modules if m._buffers]
 
     def changed(self) -> bool:
         """Whether a parameter or a layer is another one, or a frozen parameter wants a gradient."""
-        return any(map(self._wants, self._frozen)) or not all(
-            len(have) == len(had) and all(map(operator.is_, have.values(), had)) for have, had in self._had)
+        now = itertools.chain.from_iterable([have.values() for have in self._have])
+        return (any(map(self._wants, self._frozen)) or sum(map(len, self._have)) != len(self._had)
+                or not all(map(operator.is_, now, self._had)))
 
     def has_buffers(self) -> list[Any]:
         """Those of now: layers replace them."""
@@ -306,6 +327,20 @@ class Parallel:
         raise NotImplementedError
 
     @staticmethod
+    def _gradients(parameters: Sequence[Any]) -> list[Any]:
+        return []
+
+    @staticmethod
+    def _addresses(gradients: Sequence[Any], sizes: Sequence[int]) -> list[int]:
+        """Of all these, if C can copy each: so many float32, in main memory, one after the other.  Else []."""
+        return []
+
+    @staticmethod
+    def _lie_at(gradients: Sequence[Any], addresses: list[int]) -> bool:
+        """Whether they still do."""
+        return False
+
+    @staticmethod
     def _take(pairs: Sequence[tuple[Any, Any]]) -> None:
         raise NotImplementedError
 
@@ -340,6 +375,8 @@ class Parallel:
         self._reducer = Reducer(self.group, [*sizes, ("which there are", n)], *self._options, self._dgc)
         self._views = [self._view(self._reducer.values(self._place[i]), p) for i, (_, p) in enumerate(self._parameters)]
         self._there = self._reducer.values(n)
+        self._last, self._nowhere = numbers([n]), (ctypes.c_void_p * 1)()
+        self._lists: dict[int, _Listed] = {}              # by bucket
         in_order = self._reducer.buckets()
         self._bucket = [in_order[self._place[i]] for i in range(n)]
         self._in_bucket = [self._bucket.count(k) for k in range(max(in_order) + 1)]
@@ -347,10 +384,10 @@ class Parallel:
 
     def _reset(self) -> None:
         """For the next step."""
+        self._copied: list[tuple[_Listed, list[Any], list[int], Any]] = []
         self._taken: list[int] = []
         self._is_taken = [False] * len(self._parameters)
-        self._missing = list(self._in_bucket)
-        self._made_of: list[list[int]] = [[] for _ in self._missing]           # by bucket: made, and not handed over
+        self._made_of: list[list[int]] = [[] for _ in self._in_bucket]          # by bucket: made, and not handed over
 
     def _broadcast(self, tensors: Sequence[Any]) -> None:
         """Rank 0's values, for everybody."""
@@ -410,9 +447,9 @@ class Parallel:
             self._at_end(self._end)
 
     def made(self, i: int, _: Any = None) -> None:
-        """Backward has made the gradient of parameter i.  What fails here is raised at its end: not all frameworks let errors out of
-        a hook."""
-        if not (self.sync or self._running) or self._closed or self._failed is not None:
+        """Backward has made the gradient of parameter i: once for each in a step, so the usual way is short.  What fails here is raised at
+        its end: not all frameworks let errors out of a hook."""
+        if not self._running and (not self.sync or self._closed):
             return
         try:
             if not self._running:
@@ -421,7 +458,8 @@ class Parallel:
                 with self._lock:
                     self._send(i)
         except BaseException as e:
-            self._give_up(e)
+            if self._failed is None:
+                self._give_up(e)
 
     def _send(self, i: int) -> None:
         if self._is_taken[i]:
@@ -430,20 +468,43 @@ class Parallel:
         self._is_taken[i] = True
         self._taken.append(i)
         bucket = self._bucket[i]
-        self._made_of[bucket].append(i)
-        self._missing[bucket] -= 1
-        if not self._missing[bucket]:
+        made = self._made_of[bucket]
+        made.append(i)
+        if len(made) == self._in_bucket[bucket] and self._failed is None and not self._closed:
             self._hand_over(bucket)
 
     def _hand_over(self, bucket: int) -> None:
         """A bucket's gradients at once, which is faster than one by one: none travels before all are there."""
         made, self._made_of[bucket] = self._made_of[bucket], []
-        self._take([(self._parameters[i][1], self._views[i]) for i in made])
-        if self.weight != 1:
-            for i in made:
-                values = self._reducer.values(self._place[i])
-                np.multiply(values, np.float32(self.weight), out=values)
-        self._reducer.ready(*(self._place[i] for i in made))
+        listed = self._lists.get(bucket)
+        if listed is None or listed.order != made:
+            places = [self._place[i] for i in made]
+            listed = self._lists[bucket] = _Listed(made, [self._parameters[i][1] for i in made], [self._views[i] for i in made], places,
+                                                   [self._reducer.sizes[k] for k in places])
+        gradients = self._gradients(listed.parameters) if self.weight == 1 else []
+        addresses = self._addresses(gradients, listed.sizes) if gradients else []
+        if addresses:
+            places = (ctypes.c_void_p * len(made))(*addresses)
+            self._copied.append((listed, gradients, addresses, places))
+            self._reducer.put(listed.which, len(made), places)
+            return
+        self._take(list(zip(listed.parameters, listed.views)))
+        for place in listed.places if self.weight != 1 else ():
+            values = self._reducer.values(place)
+            np.multiply(values, np.float32(self.weight), out=values)
+        self._reducer.put(listed.which, len(made), listed.nowhere)
+
+    def _averages(self) -> None:
+        """To where the gradients are: by C, if they still are where it found them."""
+        everywhere, left = bool(self._there.all()), set(range(len(self._parameters)))
+        for listed, gradients, addresses, places in self._copied:
+            now = self._gradients(listed.parameters)
+            if all(map(operator.is_, now, gradients)) and self._lie_at(now, addresses):
+                self._reducer.get(listed.which, len(addresses), places)
+                left.difference_update(listed.order)
+        given = [i for i in sorted(left) if everywhere or self._there[i] or self._was_kept_back(i)]
+        if given:
+            self._give([(self._parameters[i][1], self._views[i]) for i in given])
 
     def _end(self) -> None:
         """Of a backward.  A gradient that it did not make is what it was, of steps that only accumulated; one that no rank has
@@ -464,11 +525,9 @@ class Parallel:
                 if made:
                     self._hand_over(bucket)
             self._there[:] = self._is_taken
-            self._reducer.ready(len(self._parameters))
+            self._reducer.put(self._last, 1, self._nowhere)
             self._reducer.wait()                # no deadline: all_reduces, which have the group's call_timeout
-            averaged = [i for i in range(len(self._parameters)) if self._there[i] or self._was_kept_back(i)]
-            if averaged:
-                self._give([(self._parameters[i][1], self._views[i]) for i in averaged])
+            self._averages()
             self._reset()
             if self._learning:
                 self._learn(first)

@@ -39,6 +39,7 @@ import copy
 import functools
 import json
 import math
+import operator
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -240,6 +241,10 @@ class DistributedModel(Synchroniser):
 SUMMED = {getattr(torch, name) for name in REDUCED}
 
 
+_FORM = operator.attrgetter("layout", "dtype", "is_cpu")
+_PLAIN = (torch.strided, torch.float32, True)              # a tensor whose values C can read and write
+
+
 class _Parallel(Parallel):
     @staticmethod
     def _kind(tensor: torch.Tensor) -> str:
@@ -261,6 +266,24 @@ class _Parallel(Parallel):
     @staticmethod
     def _view(values: Array, parameter: torch.Tensor) -> torch.Tensor:
         return torch.from_numpy(values).view(parameter.shape)
+
+    @staticmethod
+    def _gradients(parameters: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
+        return [p.grad for p in parameters]
+
+    @staticmethod
+    def _addresses(gradients: Sequence[torch.Tensor], sizes: Sequence[int]) -> list[int]:
+        if (torch.is_grad_enabled()                       # create_graph: gradients have versions, which C does not count
+                or set(map(type, gradients)) != {torch.Tensor} or set(map(_FORM, gradients)) != {_PLAIN}
+                or not all(map(torch.Tensor.is_contiguous, gradients)) or any(map(torch.Tensor.is_neg, gradients))
+                or list(map(torch.Tensor.numel, gradients)) != sizes):
+            return []
+        addresses = list(map(torch.Tensor.data_ptr, gradients))
+        return addresses if all(addresses) else []
+
+    @staticmethod
+    def _lie_at(gradients: Sequence[torch.Tensor], addresses: list[int]) -> bool:
+        return list(map(torch.Tensor.data_ptr, gradients)) == addresses
 
     @staticmethod
     def _take(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:

@@ -57,17 +57,39 @@ static bool made(uint32_t rank, uint32_t step, size_t i) {
     return !(rank == 1 && step > 0 && i == N - 1);
 }
 
-/* In another order on each rank. */
+/* In another order on each rank.  Every third gradient is elsewhere in each step, and every other one
+ * is handed over where it is. */
 static int make_all(struct rt_reducer *r, uint32_t rank, uint32_t step, struct co_err *err) {
     static const uint32_t strides[] = {1, 3, 5, 2};
     for (uint32_t k = 0; k < N; k++) {
         size_t i = (k * strides[rank] + rank + step) % N;
-        float *values = rt_reducer_values(r, i);
+        CO_AUTOFREE float *elsewhere =
+            k % 3 == 0 ? co_xcalloc(floats[i], sizeof(*elsewhere)) : NULL;
+        float *values = elsewhere ? elsewhere : rt_reducer_values(r, i);
         for (size_t at = 0; at < floats[i]; at++) {
             values[at] = tk_value(rank, step, i, at);
         }
         if (made(rank, step, i)) {
-            CO_TRY(rt_reducer_ready(r, i, err));
+            CO_TRY(k % 3 == 2 ? rt_reducer_ready(r, i, err)
+                              : rt_reducer_put(r, &i, (const float *const[]){elsewhere}, 1, err));
+        }
+    }
+    return 0;
+}
+
+/* What get copies is what is in the values. */
+static int compare_copies(const struct rt_reducer *r, struct co_err *err) {
+    static float copies[N][5000];
+    size_t which[N];
+    float *to[N];
+    for (size_t i = 0; i < N; i++) {
+        which[i] = N - 1 - i;
+        to[i] = copies[N - 1 - i];
+    }
+    CO_TRY(rt_reducer_get(r, which, to, N, err));
+    for (size_t i = 0; i < N; i++) {
+        if (memcmp(copies[i], rt_reducer_values(r, i), floats[i] * sizeof(float)) != 0) {
+            return co_err_set(err, CO_INTERNAL, "%s: gradient %zu is another one", way->what, i);
         }
     }
     return 0;
@@ -116,6 +138,7 @@ static int averages(struct coll_world *w, struct rt_group *g, uint32_t rank, str
             return co_err_set(err, CO_INTERNAL, "step %u: due %d", step, due);
         }
         CO_TRY(due ? compare(g, r, step, err) : 0);
+        CO_TRY(due ? compare_copies(r, err) : 0);
     }
     return 0;
 }
@@ -196,6 +219,12 @@ static void wrong_arguments_are_refused(void **state) {
     assert_int_equal(rt_reducer_ready(r, 0, &err), CO_INVALID);
     assert_non_null(strstr(co_err_text(&err), "fc.weight"));
     assert_int_equal(rt_reducer_ready(r, 2, &err), CO_INVALID);
+    float one = 1, *to = &one;
+    const float *from = &one;
+    for (size_t i = 0; i <= 2; i += 2) { /* twice in a step; none */
+        assert_int_equal(rt_reducer_put(r, &i, &from, 1, &err), CO_INVALID);
+    }
+    assert_int_equal(rt_reducer_get(r, (size_t[]){2}, &to, 1, &err), CO_INVALID);
     assert_int_equal(rt_reducer_wait(r, NULL, &err), 0);
     rt_reducer_close(r);
     rt_group_close(g);

@@ -162,18 +162,51 @@ static int failed(struct rt_reducer *r, int rc) {
     return rc;
 }
 
-int rt_reducer_ready(struct rt_reducer *r, size_t i, struct co_err *err) {
+static int check_unready(const struct rt_reducer *r, size_t i, struct co_err *err) {
     if (i >= r->n || r->slots[i].ready) {
         return co_err_set(err, CO_INVALID, "gradient %zu of %zu%s%s: ready %s", i, r->n,
             i < r->n ? ", " : "", i < r->n ? r->slots[i].name : "",
             i < r->n ? "twice in a step" : "though there is none");
     }
+    return 0;
+}
+
+int rt_reducer_ready(struct rt_reducer *r, size_t i, struct co_err *err) {
+    CO_TRY(check_unready(r, i, err));
     struct dp_slot *s = &r->slots[i];
     int rc = take(r, s, err);
     s->ready = true;
     r->buckets[s->bucket].unready--;
     rc = rc == 0 && reducing(r) ? start_full(r, err) : rc;
     return rc < 0 ? failed(r, rc) : 0;
+}
+
+int rt_reducer_put(struct rt_reducer *r, const size_t *which, const float *const *from, size_t n,
+    struct co_err *err) {
+    for (size_t k = 0; k < n; k++) {
+        CO_TRY(check_unready(r, which[k], err));
+        if (from[k]) {
+            float *to = rt_reducer_values(r, which[k]);
+            int rc = copy(r, to, from[k], r->slots[which[k]].n, err);
+            if (rc < 0) {
+                return failed(r, rc);
+            }
+        }
+        CO_TRY(rt_reducer_ready(r, which[k], err));
+    }
+    return 0;
+}
+
+int rt_reducer_get(const struct rt_reducer *r, const size_t *which, float *const *to, size_t n,
+    struct co_err *err) {
+    for (size_t k = 0; k < n; k++) {
+        if (which[k] >= r->n) {
+            return co_err_set(
+                err, CO_INVALID, "gradient %zu of %zu: there is none", which[k], r->n);
+        }
+        CO_TRY(copy(r, to[k], rt_reducer_values(r, which[k]), r->slots[which[k]].n, err));
+    }
+    return 0;
 }
 
 static int start_rest(struct rt_reducer *r, struct co_err *err) {
