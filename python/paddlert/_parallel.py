@@ -148,7 +148,7 @@ class Reducer(Here):
         return bool(C.rt_reducer_compressed(self._open(), i))
 
     def put(self, which: Any, n: int, places: Any) -> None:
-        """Those gradients are ready.  which: a numbers(); places: addresses(), from where they are copied to their values(), NULL: these are
+        """Those gradients are ready.  which: numbers(gradients); places: C's array of where each is copied from, NULL: its values() are
         written."""
         check(self._err, C.rt_reducer_put(self._open(), which, places, n, ctypes.byref(self._err)))
 
@@ -449,7 +449,7 @@ class Parallel:
     def made(self, i: int, _: Any = None) -> None:
         """Backward has made the gradient of parameter i: once for each in a step, so the usual way is short.  What fails here is raised at
         its end: not all frameworks let errors out of a hook."""
-        if not self._running and (not self.sync or self._closed):
+        if not self._running and (not self.sync or self._closed or self._failed is not None):
             return
         try:
             if not self._running:
@@ -495,7 +495,7 @@ class Parallel:
         self._reducer.put(listed.which, len(made), listed.nowhere)
 
     def _averages(self) -> None:
-        """To where the gradients are: by C, if they still are where it found them."""
+        """To where the gradients are: by C, if they still are where it found them, as hooks may replace them."""
         everywhere, left = bool(self._there.all()), set(range(len(self._parameters)))
         for listed, gradients, addresses, places in self._copied:
             now = self._gradients(listed.parameters)

@@ -29,8 +29,8 @@ def test_two_ranks_train_as_one(python, name, case):
     assert [o.splitlines()[-1] for o in out] == ["done"] * 2, out
 
 
-@pytest.mark.parametrize("case", ["cleared", "create_graph"])
-def test_gradients_that_hooks_clear_are_refused_and_those_with_a_graph_are_averaged(python, case):
+@pytest.mark.parametrize("case", ["cleared", "create_graph", "replaced"])
+def test_gradients_that_hooks_clear_are_refused_and_others_are_averaged(python, case):
     out = finish(*start(python, "torch", case, 2), seconds=SECONDS)
     assert [o.splitlines()[-1] for o in out] == ["done"] * 2, out
 

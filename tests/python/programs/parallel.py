@@ -621,5 +621,18 @@ def case_create_graph():
     near(values(net), want)
 
 
+def case_replaced():
+    """Hooks that put another tensor, or other memory, in a gradient's place after it has been handed over: averages go to what is there."""
+    train(wrap(filled(net, 7), group), net, 2)
+    want = values(net)
+    model = wrap(filled(net, 7), group, bucket_cap_mb=1e-5, last_bucket_mb=1e-5)
+    for p in net.first.parameters():
+        p.register_post_accumulate_grad_hook(lambda p: setattr(p, "grad", p.grad * 3))
+    for p in net.last.parameters():
+        p.register_post_accumulate_grad_hook(lambda p: setattr(p.grad, "data", p.grad * 3))
+    train(model, net, 2)
+    near(values(net), want)
+
+
 globals()[f"case_{case}"]()
 print("done", flush=True)
