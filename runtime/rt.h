@@ -975,8 +975,8 @@ uint32_t rt_reducer_buckets(const struct rt_reducer *r);
  * it have started.  Does not block, except for copies from and to a GPU.  CO_INVALID: twice in a
  * step. */
 CO_MUST_CHECK int rt_reducer_ready(struct rt_reducer *r, size_t i, struct co_err *err);
-/* For gradients that are elsewhere in each step: copies from[k] [n of that gradient] to the values of
- * gradient which[k], which is ready then; from[k] NULL: they are there.  As rt_reducer_ready. */
+/* For gradients that are elsewhere in each step: copies from[k], all floats of gradient which[k],
+ * to its values, and it is ready; from[k] NULL: they are there.  Otherwise as rt_reducer_ready. */
 CO_MUST_CHECK int rt_reducer_put(struct rt_reducer *r, const size_t *which,
     const float *const *from, size_t n, struct co_err *err);
 /* Ends a step.  ret_due (NULL allowed) true: all gradients are averages over the ranks; false: the

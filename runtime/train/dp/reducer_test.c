@@ -57,8 +57,8 @@ static bool made(uint32_t rank, uint32_t step, size_t i) {
     return !(rank == 1 && step > 0 && i == N - 1);
 }
 
-/* In another order on each rank.  Every third gradient is elsewhere in each step, and every other one
- * is handed over where it is. */
+/* In another order on each rank.  One gradient of three is elsewhere in each step, one is handed
+ * over where it is. */
 static int make_all(struct rt_reducer *r, uint32_t rank, uint32_t step, struct co_err *err) {
     static const uint32_t strides[] = {1, 3, 5, 2};
     for (uint32_t k = 0; k < N; k++) {
