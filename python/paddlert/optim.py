@@ -18,8 +18,8 @@ class SGD(Optimizer):
     l1: l1 * sign(parameter) is added to the gradient
     clip_value: gradients are put within -clip_value .. clip_value; 0: not
     clip_norm: a row's gradient is scaled to a norm of at most this; 0: not
-    min: parameters are kept from falling below
-    max: parameters are kept from rising above
+    min: parameters are kept from falling below; -1e+30: not
+    max: parameters are kept from rising above; 1e+30: not
     """
     rule = "sgd"
     lr: float
@@ -43,8 +43,8 @@ class Sum(Optimizer):
     l1: l1 * sign(parameter) is added to the gradient
     clip_value: gradients are put within -clip_value .. clip_value; 0: not
     clip_norm: a row's gradient is scaled to a norm of at most this; 0: not
-    min: parameters are kept from falling below
-    max: parameters are kept from rising above
+    min: parameters are kept from falling below; -1e+30: not
+    max: parameters are kept from rising above; 1e+30: not
     """
     rule = "sum"
     lr: float
@@ -69,8 +69,8 @@ class Momentum(Optimizer):
     l1: l1 * sign(parameter) is added to the gradient
     clip_value: gradients are put within -clip_value .. clip_value; 0: not
     clip_norm: a row's gradient is scaled to a norm of at most this; 0: not
-    min: parameters are kept from falling below
-    max: parameters are kept from rising above
+    min: parameters are kept from falling below; -1e+30: not
+    max: parameters are kept from rising above; 1e+30: not
     """
     rule = "momentum"
     lr: float
@@ -96,8 +96,8 @@ class Nesterov(Optimizer):
     l1: l1 * sign(parameter) is added to the gradient
     clip_value: gradients are put within -clip_value .. clip_value; 0: not
     clip_norm: a row's gradient is scaled to a norm of at most this; 0: not
-    min: parameters are kept from falling below
-    max: parameters are kept from rising above
+    min: parameters are kept from falling below; -1e+30: not
+    max: parameters are kept from rising above; 1e+30: not
     """
     rule = "nesterov"
     lr: float
@@ -124,8 +124,8 @@ class Adagrad(Optimizer):
     l1: l1 * sign(parameter) is added to the gradient
     clip_value: gradients are put within -clip_value .. clip_value; 0: not
     clip_norm: a row's gradient is scaled to a norm of at most this; 0: not
-    min: parameters are kept from falling below
-    max: parameters are kept from rising above
+    min: parameters are kept from falling below; -1e+30: not
+    max: parameters are kept from rising above; 1e+30: not
     """
     rule = "adagrad"
     lr: float
@@ -155,8 +155,8 @@ class AdagradRow(Optimizer):
     l1: l1 * sign(parameter) is added to the gradient
     clip_value: gradients are put within -clip_value .. clip_value; 0: not
     clip_norm: a row's gradient is scaled to a norm of at most this; 0: not
-    min: parameters are kept from falling below
-    max: parameters are kept from rising above
+    min: parameters are kept from falling below; -1e+30: not
+    max: parameters are kept from rising above; 1e+30: not
     """
     rule = "adagrad_row"
     lr: float
@@ -185,8 +185,8 @@ class AdagradStd(Optimizer):
     l1: l1 * sign(parameter) is added to the gradient
     clip_value: gradients are put within -clip_value .. clip_value; 0: not
     clip_norm: a row's gradient is scaled to a norm of at most this; 0: not
-    min: parameters are kept from falling below
-    max: parameters are kept from rising above
+    min: parameters are kept from falling below; -1e+30: not
+    max: parameters are kept from rising above; 1e+30: not
     """
     rule = "adagrad_std"
     lr: float
@@ -214,8 +214,8 @@ class AdagradCtr(Optimizer):
     l1: l1 * sign(parameter) is added to the gradient
     clip_value: gradients are put within -clip_value .. clip_value; 0: not
     clip_norm: a row's gradient is scaled to a norm of at most this; 0: not
-    min: parameters are kept from falling below
-    max: parameters are kept from rising above
+    min: parameters are kept from falling below; -1e+30: not
+    max: parameters are kept from rising above; 1e+30: not
     """
     rule = "adagrad_ctr"
     lr: float
@@ -245,8 +245,8 @@ class Adam(Optimizer):
     l1: l1 * sign(parameter) is added to the gradient
     clip_value: gradients are put within -clip_value .. clip_value; 0: not
     clip_norm: a row's gradient is scaled to a norm of at most this; 0: not
-    min: parameters are kept from falling below
-    max: parameters are kept from rising above
+    min: parameters are kept from falling below; -1e+30: not
+    max: parameters are kept from rising above; 1e+30: not
     """
     rule = "adam"
     lr: float
@@ -279,8 +279,8 @@ class AdamW(Optimizer):
     l1: l1 * sign(parameter) is added to the gradient
     clip_value: gradients are put within -clip_value .. clip_value; 0: not
     clip_norm: a row's gradient is scaled to a norm of at most this; 0: not
-    min: parameters are kept from falling below
-    max: parameters are kept from rising above
+    min: parameters are kept from falling below; -1e+30: not
+    max: parameters are kept from rising above; 1e+30: not
     """
     rule = "adamw"
     lr: float
@@ -314,8 +314,8 @@ class AdamCtr(Optimizer):
     l1: l1 * sign(parameter) is added to the gradient
     clip_value: gradients are put within -clip_value .. clip_value; 0: not
     clip_norm: a row's gradient is scaled to a norm of at most this; 0: not
-    min: parameters are kept from falling below
-    max: parameters are kept from rising above
+    min: parameters are kept from falling below; -1e+30: not
+    max: parameters are kept from rising above; 1e+30: not
     """
     rule = "adam_ctr"
     lr: float
@@ -348,8 +348,8 @@ class AdamShared(Optimizer):
     l1: l1 * sign(parameter) is added to the gradient
     clip_value: gradients are put within -clip_value .. clip_value; 0: not
     clip_norm: a row's gradient is scaled to a norm of at most this; 0: not
-    min: parameters are kept from falling below
-    max: parameters are kept from rising above
+    min: parameters are kept from falling below; -1e+30: not
+    max: parameters are kept from rising above; 1e+30: not
     """
     rule = "adam_shared"
     lr: float
@@ -382,8 +382,8 @@ class RMSprop(Optimizer):
     l1: l1 * sign(parameter) is added to the gradient
     clip_value: gradients are put within -clip_value .. clip_value; 0: not
     clip_norm: a row's gradient is scaled to a norm of at most this; 0: not
-    min: parameters are kept from falling below
-    max: parameters are kept from rising above
+    min: parameters are kept from falling below; -1e+30: not
+    max: parameters are kept from rising above; 1e+30: not
     """
     rule = "rmsprop"
     lr: float
@@ -416,8 +416,8 @@ class RMSpropCentered(Optimizer):
     l1: l1 * sign(parameter) is added to the gradient
     clip_value: gradients are put within -clip_value .. clip_value; 0: not
     clip_norm: a row's gradient is scaled to a norm of at most this; 0: not
-    min: parameters are kept from falling below
-    max: parameters are kept from rising above
+    min: parameters are kept from falling below; -1e+30: not
+    max: parameters are kept from rising above; 1e+30: not
     """
     rule = "rmsprop_centered"
     lr: float
@@ -448,8 +448,8 @@ class Ftrl(Optimizer):
     l1: l1 * sign(parameter) is added to the gradient
     clip_value: gradients are put within -clip_value .. clip_value; 0: not
     clip_norm: a row's gradient is scaled to a norm of at most this; 0: not
-    min: parameters are kept from falling below
-    max: parameters are kept from rising above
+    min: parameters are kept from falling below; -1e+30: not
+    max: parameters are kept from rising above; 1e+30: not
     """
     rule = "ftrl"
     lr: float

@@ -80,12 +80,25 @@ static struct optim_sums sums_of(
     return sums;
 }
 
+/* The same sum of squares where floats have no room for it. */
+static double squares_of(const struct adjustment *s, size_t n, const float *w, const float *g) {
+    double squares = 0;
+    float made;
+    for (size_t i = 0; i < n; i++) {
+        make_gradient(s, 1, w + i, g + i, &made);
+        squares += (double)made * (double)made;
+    }
+    return squares;
+}
+
 static struct adjustment shape_of(const struct optim *o, size_t n, const float *w, const float *g) {
     const float *h = o->hyper;
     struct adjustment s = {
         .limit = h[OPTIM_CLIP_VALUE] > 0.0F ? h[OPTIM_CLIP_VALUE] : INFINITY, .scale = 1.0F};
     if (h[OPTIM_CLIP_NORM] > 0.0F) {
-        double norm = sqrt(sums_of(&s, true, n, w, g).squares);
+        struct optim_sums sums = sums_of(&s, true, n, w, g);
+        /* squares of floats above 1.8e19 are no floats */
+        double norm = sqrt(isinf(sums.squares) ? squares_of(&s, n, w, g) : sums.squares);
         double most = (double)h[OPTIM_CLIP_NORM];
         s.scale = norm > most ? (float)(most / norm) : 1.0F;
     }

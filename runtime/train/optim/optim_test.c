@@ -114,6 +114,20 @@ static void clipping_keeps_nan(void **state) {
     assert_true(isnan(w[8]) && w[0] == 0.0F);
 }
 
+/* Of a finite gradient whose squares are no floats: it has a direction. */
+static void a_huge_gradient_is_scaled(void **state) {
+    static const float huge[] = {1e19F, 3e19F, 1e25F, 3e38F};
+    struct optim o;
+
+    (void)state;
+    assert_int_equal(optim_parse("sgd:lr=1,clip_norm=5", &o, NULL), 0);
+    for (size_t i = 0; i < CO_ARRAY_LEN(huge); i++) {
+        float w[9] = {0}, g[9] = {[0] = 0.6F * huge[i], [8] = -0.8F * huge[i]};
+        optim_apply(&o, 9, w, g, NULL);
+        assert_true(fabsf(w[0] + 3) < 1e-5F && w[1] == 0.0F && fabsf(w[8] - 4) < 1e-5F);
+    }
+}
+
 /* Squares that are 0 in a float, and a rate of 0. */
 static void ftrl_does_not_divide_by_zero(void **state) {
     struct optim o;
@@ -324,6 +338,7 @@ int main(void) {
         cmocka_unit_test(fast_equals_reference),
         cmocka_unit_test(values_stay_within_their_bounds),
         cmocka_unit_test(clipping_keeps_nan),
+        cmocka_unit_test(a_huge_gradient_is_scaled),
         cmocka_unit_test(ftrl_does_not_divide_by_zero),
         cmocka_unit_test(rows_that_may_not_be_split),
         cmocka_unit_test(a_row_may_be_split),

@@ -16,8 +16,10 @@ static const struct optim_hyper common[] = {
         "gradients are put within -clip_value .. clip_value; 0: not"},
     [OPTIM_CLIP_NORM] = {"clip_norm", 0.0F, 0.0F, LARGE,
         "a row's gradient is scaled to a norm of at most this; 0: not"},
-    [OPTIM_MIN] = {"min", -LARGE, -LARGE, LARGE, "parameters are kept from falling below"},
-    [OPTIM_MAX] = {"max", LARGE, -LARGE, LARGE, "parameters are kept from rising above"},
+    [OPTIM_MIN] = {"min", -LARGE, -LARGE, LARGE,
+        "parameters are kept from falling below; -1e+30: not"},
+    [OPTIM_MAX] = {"max", LARGE, -LARGE, LARGE,
+        "parameters are kept from rising above; 1e+30: not"},
 };
 
 #define OWN(place) [(place)-OPTIM_COMMON]
