@@ -63,6 +63,21 @@ void table_narrow(enum rt_dtype to, void *ret, const float *values, size_t n) {
 #endif
 }
 
+/* In both types the largest number is one bit pattern below infinity. */
+static uint16_t within(enum rt_dtype to, uint16_t half, float value) {
+    uint16_t infinity = to == RT_BF16 ? 0x7f80 : 0x7c00;
+    bool beyond = (half & 0x7fff) == infinity && (co_f32_bits(value) & 0x7fffffffU) != 0x7f800000U;
+    return (uint16_t)(half - beyond);
+}
+
+void table_narrow_within(enum rt_dtype to, void *ret, const float *values, size_t n) {
+    table_narrow(to, ret, values, n);
+    for (size_t i = 0; to != RT_F32 && i < n; i++) {
+        unsigned char *at = (unsigned char *)ret + 2 * i;
+        co_put_u16(at, within(to, co_get_u16(at), values[i]));
+    }
+}
+
 /* A random number, by splitmix64. */
 static uint32_t draw(uint64_t *state) {
     uint64_t x = *state += 0x9e3779b97f4a7c15ULL;
@@ -94,7 +109,7 @@ void table_narrow_at_random(
     enum rt_dtype to, void *ret, const float *values, size_t n, uint64_t *random) {
     for (size_t i = 0; i < n; i++) {
         float f = dither(to, values[i], draw(random));
-        co_put_u16(
-            (unsigned char *)ret + 2 * i, to == RT_BF16 ? co_bf16_narrow(f) : co_f16_narrow(f));
+        uint16_t half = to == RT_BF16 ? co_bf16_narrow(f) : co_f16_narrow(f);
+        co_put_u16((unsigned char *)ret + 2 * i, within(to, half, f));
     }
 }

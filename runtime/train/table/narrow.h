@@ -21,7 +21,10 @@ static inline size_t table_storage_size(enum rt_dtype t) {
 void table_widen(enum rt_dtype from, float *ret, const void *values, size_t n);
 /* Rounds to nearest, ties to even.  For f32, ret may be equal to values. */
 void table_narrow(enum rt_dtype to, void *ret, const float *values, size_t n);
-/* Rounds up or down at random, so that the expected result is the value.  *random: the state of the
- * generator.  to: not f32. */
+/* The same for what a table stores: a finite value beyond the range of the type becomes the largest
+ * one.  An infinite value would never leave its row, and rt_load refuses it. */
+void table_narrow_within(enum rt_dtype to, void *ret, const float *values, size_t n);
+/* As table_narrow_within, but rounds up or down at random, so that the expected result is the
+ * value.  *random: the state of the generator.  to: not f32. */
 void table_narrow_at_random(
     enum rt_dtype to, void *ret, const float *values, size_t n, uint64_t *random);

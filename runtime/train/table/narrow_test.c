@@ -127,12 +127,52 @@ static void halves_are_rounded_to_nearest(void **state) {
     }
 }
 
+/* A row that is infinite by its storage alone would stay so, and could not be loaded again. */
+static void what_a_table_stores_is_infinite_only_if_it_was(void **state) {
+    (void)state;
+    static const struct {
+        enum rt_dtype type;
+        float value, stored;
+    } rows[] = {
+        {RT_F16, 65504, 65504},
+        {RT_F16, 65520, 65504},
+        {RT_F16, -70000, -65504},
+        {RT_F16, 3.4e38F, 65504},
+        {RT_F16, INFINITY, INFINITY},
+        {RT_F16, -INFINITY, -INFINITY},
+        {RT_BF16, 0x1.fep127F, 0x1.fep127F},
+        {RT_BF16, 0x1.fffffep127F, 0x1.fep127F},
+        {RT_BF16, -0x1.fffffep127F, -0x1.fep127F},
+        {RT_BF16, -INFINITY, -INFINITY},
+        {RT_F32, 0x1.fffffep127F, 0x1.fffffep127F},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        unsigned char out[4];
+        float back;
+        uint64_t random = i;
+        table_narrow_within(rows[i].type, out, &rows[i].value, 1);
+        table_widen(rows[i].type, &back, out, 1);
+        assert_true(back == rows[i].stored);
+        if (rows[i].type != RT_F32) {
+            table_narrow_at_random(rows[i].type, out, &rows[i].value, 1, &random);
+            table_widen(rows[i].type, &back, out, 1);
+            assert_true(back == rows[i].stored);
+        }
+    }
+    unsigned char nan[2];
+    float back, value = NAN;
+    table_narrow_within(RT_F16, nan, &value, 1);
+    table_widen(RT_F16, &back, nan, 1);
+    assert_true(isnan(back));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_rows_are_as_one_number_at_a_time),
         cmocka_unit_test(avx2_rows_are_as_one_number_at_a_time),
         cmocka_unit_test(avx512_rows_are_as_one_number_at_a_time),
         cmocka_unit_test(halves_are_rounded_to_nearest),
+        cmocka_unit_test(what_a_table_stores_is_infinite_only_if_it_was),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -320,7 +320,7 @@ static void write_values(
     } else if (random) {
         table_narrow_at_random(s->shape.storage, to, values, s->shape.dim, random);
     } else {
-        table_narrow(s->shape.storage, to, values, s->shape.dim);
+        table_narrow_within(s->shape.storage, to, values, s->shape.dim);
     }
 }
 

@@ -288,6 +288,24 @@ static void narrow_values_come_back(void **unused) {
     }
 }
 
+/* 60000 twice is beyond f16. */
+static void narrow_values_do_not_become_infinite(void **unused) {
+    (void)unused;
+    const struct table_store_shape shape = {.dim = 2, .storage = RT_F16};
+    CO_CLEANUP(table_store_freep) struct table_store *s = table_store_new(&shape, NULL);
+    const float in[2] = {120000, -120000};
+    float out[2];
+    uint32_t slot;
+    bool fresh;
+    assert_int_equal(0, table_store_make(s, 7, &slot, &fresh, NULL));
+    table_store_write(s, slot, in);
+    table_store_read(s, slot, out);
+    assert_true(out[0] == 65504 && out[1] == -65504);
+    table_store_write_update(s, slot, in);
+    table_store_read(s, slot, out);
+    assert_true(out[0] == 65504 && out[1] == -65504);
+}
+
 /* Whatever the processor has for it: bit for bit what half.h makes of one value, at any place of an
  * array; NaN stays one. */
 static void arrays_are_narrowed_as_values_are(void **unused) {
@@ -380,6 +398,7 @@ int main(void) {
         cmocka_unit_test(an_insert_above_the_budget_changes_nothing),
         cmocka_unit_test(a_row_takes_at_most_a_quarter_more_than_its_payload),
         cmocka_unit_test(narrow_values_come_back),
+        cmocka_unit_test(narrow_values_do_not_become_infinite),
         cmocka_unit_test(arrays_are_narrowed_as_values_are),
         cmocka_unit_test(small_updates_count_on_average),
         cmocka_unit_test(values_that_are_not_finite_stay_so),
