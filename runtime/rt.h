@@ -219,7 +219,8 @@ struct rt_table_spec {
      * is f32, and updates are computed in f32.  Their result is rounded up or down at random; the
      * nearer neighbour is more likely.  Rounding to nearest would lose every update smaller than
      * half a unit in the last place (1/512 of a value in bf16).  First values and what rt_load
-     * brings are rounded to nearest, so a saved value is restored unchanged. */
+     * brings are rounded to nearest, so a saved value is restored unchanged.  A value beyond the
+     * type's range (f16: 65504) becomes the largest, not infinite. */
     const char *storage;
     /* The type in which values and gradients travel, with the same words, rounded to nearest.
      * Servers still store and update in f32 (or in `storage`), and checkpoints hold that.  Dense in
@@ -234,7 +235,9 @@ struct rt_table_spec {
     const char *wire;
     /* Sparse: when an id gets a row.  NULL: with its first push.  "count:n=10",
      * "probability:p=0.1", "show_click:threshold=10" (runtime/train/table/policy.h).  Until then
-     * its pushes are only counted, in fixed memory (8 MiB per shard), and it reads as zeros. */
+     * its pushes are only counted, in fixed memory (8 MiB per shard), and it reads as zeros, in a
+     * saved model, too.  These counts are in no checkpoint: a server that is started again counts
+     * from 0. */
     const char *admit;
     /* Sparse: which rows are evicted.  NULL: none.  "ttl:seconds=86400", "ttl:steps=10000",
      * "lfu:capacity=1000000" (rows of the whole table; counts decay),

@@ -141,10 +141,11 @@ class SparseOptions(TableOptions, total=False):
         updates are computed in f32. Their result is rounded up or down at random; the nearer neighbour is more
         likely. Rounding to nearest would lose every update smaller than half a unit in the last place (1/512 of a
         value in bf16). First values and what load brings are rounded to nearest, so a saved value is restored
-        unchanged.
+        unchanged. A value beyond the type's range (f16: 65504) becomes the largest, not infinite.
     admit: when an id gets a row. Not given: with its first push. "count:n=10", "probability:p=0.1",
         "show_click:threshold=10". Until then its pushes are only counted, in fixed memory (8 MiB per shard), and it
-        reads as zeros.
+        reads as zeros, in a saved model, too. These counts are in no checkpoint: a server that is started again
+        counts from 0.
     evict: which rows are evicted. Not given: none. "ttl:seconds=86400", "ttl:steps=10000", "lfu:capacity=1000000"
         (rows of the whole table; counts decay), "ctr:delete_threshold=0.8,..." (by shrink). An id whose row was
         evicted is like one that never had a row.

@@ -40,6 +40,8 @@ struct ckpt_table {
     char keeps[16]; /* sparse: what the last floats of a row mean, which its evict policy keeps:
                      * "seconds" or "steps" since it was pushed to, "pushes", "ctr"; "": there
                      * are none, or an earlier version wrote it */
+    uint32_t zeros; /* 1: an id without a row reads as zeros, since the table has an admit policy;
+                     * 0: as its first values */
     char lr[32];    /* the learning rate, if it was changed since; "": as in optimizer */
     uint64_t steps; /* steps that its learning-rate schedule has seen */
     /* filled by the writer: */

@@ -21,6 +21,7 @@ const struct ckpt_field ckpt_fields[CKPT_FIELDS] = {
     CKPT_FIELD(ckpt_table, "optimizer", TEXT, optimizer),
     CKPT_FIELD(ckpt_table, "init", TEXT, init),
     CKPT_FIELD_OPTIONAL(ckpt_table, "keeps", TEXT, keeps),
+    CKPT_FIELD_OPTIONAL(ckpt_table, "zeros", DECIMAL, zeros),
     CKPT_FIELD_OPTIONAL(ckpt_table, "lr", TEXT, lr),
     CKPT_FIELD_OPTIONAL(ckpt_table, "steps", DECIMAL, steps),
     CKPT_FIELD(ckpt_table, "items", DECIMAL, items),

@@ -23,7 +23,7 @@ enum {
 
 /* Fields of a table in a manifest: the first CKPT_SPEC_FIELDS describe the table, the others its
  * file. */
-enum { CKPT_SPEC_FIELDS = 11, CKPT_FIELDS = 16 };
+enum { CKPT_SPEC_FIELDS = 12, CKPT_FIELDS = 17 };
 extern const struct ckpt_field ckpt_fields[CKPT_FIELDS];
 CO_MUST_CHECK int ckpt_table_check(const struct ckpt_table *t, struct co_err *err);
 

@@ -15,6 +15,7 @@ void ps_table_describe(const struct ps_table *t, struct ckpt_table *ret) {
         .state = t->spec.kind == RT_SPARSE ? ps_table_row(t) - t->spec.dim
                                            : ps_table_state(t, t->spec.size),
         .seed = t->spec.seed,
+        .zeros = t->zeros,
     };
     (void)snprintf(ret->name, sizeof(ret->name), "%s", t->name);
     (void)snprintf(ret->optimizer, sizeof(ret->optimizer), "%s", t->optimizer);

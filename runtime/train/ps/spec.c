@@ -88,6 +88,7 @@ static void point_spec(struct ps_table *t) {
 static int make_rows(const struct rt_table_spec *spec, struct ps_table *t, struct co_err *err) {
     CO_TRY(table_storage_parse("storage", spec->storage, &t->storage, err));
     CO_TRY(table_admit_parse(spec->admit, &t->admit, err));
+    t->zeros = t->admit.kind != TABLE_ADMIT_ALL;
     CO_TRY(table_evict_parse(spec->evict, &t->evict, err));
     CO_TRY(copy_text("admit", spec->admit, "", t->admit_text, sizeof(t->admit_text), err));
     return copy_text("evict", spec->evict, "", t->evict_text, sizeof(t->evict_text), err);
@@ -134,6 +135,14 @@ int ps_table_make(const struct rt_table_spec *spec, struct ps_table *ret, struct
     *ret = t;
     point_spec(ret);
     return 0;
+}
+
+void ps_table_absent_row(const struct ps_table *t, uint64_t id, float *ret_row) {
+    if (t->zeros) {
+        memset(ret_row, 0, t->spec.dim * sizeof(float));
+    } else {
+        optim_initializer_row(&t->initializer, id, t->spec.dim, ret_row);
+    }
 }
 
 static const char *kind_name(const struct ps_table *t) {

@@ -46,8 +46,12 @@ struct ps_table {
                   else is f32 */
     char admit_text[128], evict_text[256];
     struct table_policy admit, evict; /* sparse */
-    uint32_t turn;                    /* dense: number of dense tables before it */
+    bool zeros; /* sparse: an id without a row reads as zeros, since its row may not be admitted */
+    uint32_t turn; /* dense: number of dense tables before it */
 };
+
+/* What an id without a row reads as, dim floats: the same in servers, trainers and models. */
+void ps_table_absent_row(const struct ps_table *t, uint64_t id, float *ret_row);
 
 /* Checks a spec and fills *ret.  CO_INVALID names the table and what is wrong with it. */
 CO_MUST_CHECK int ps_table_make(

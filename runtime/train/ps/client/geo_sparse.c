@@ -53,12 +53,13 @@ static void fetch_ahead(const struct psc_geo_table *t, const uint32_t *slots, si
     }
 }
 
-/* A row that was just made gets those values (NULL: the initializer's). */
+/* A row that was just made gets those values (NULL: those that the servers send for an id without a
+ * row). */
 static void begin_row(const struct psc_geo_table *t, uint64_t id, const float *values, float *row) {
     if (values) {
         memcpy(row, values, t->n * sizeof(float));
     } else {
-        optim_initializer_row(&t->table->initializer, id, t->n, row);
+        ps_table_absent_row(t->table, id, row);
     }
     memcpy(row + t->n, row, t->n * sizeof(float));
     if (t->n_state > 0) {

@@ -477,6 +477,44 @@ static void a_model_reads_what_was_saved(void **state) {
 
 #define ONE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
+/* A trainer reads zeros where a row was not admitted: no prediction may have first values there. */
+static void a_model_reads_ids_without_a_row_as_trainers_do(void **state) {
+    static const char *const admits[] = {NULL, "all", "count:n=3"};
+    CO_AUTOFREE char *saved = co_xasprintf("%s/saved", (const char *)*state);
+    const uint64_t asked[3] = {1, 2, 3};
+    const float g[2 * DIM] = {1};
+    for (size_t i = 0; i < 2 * CO_ARRAY_LEN(admits); i++) {
+        CO_AUTOFREE char *points = co_xasprintf("%s/points-%zu", (const char *)*state, i);
+        const char *dirs[2] = {saved, points};
+        const bool zeros = i / 2 == 2;
+        struct rt_table_spec spec = {.name = "e",
+            .kind = RT_SPARSE,
+            .dim = DIM,
+            .init = "uniform:min=1,max=2",
+            .admit = admits[i / 2],
+            .mode = i % 2 ? RT_GEO : RT_ASYNC};
+        struct alone a = open_alone(&spec, 1);
+        float want[3 * DIM], have[3 * DIM];
+        for (int k = 0; k < 3; k++) {
+            assert_int_equal(0, rt_push_sparse(a.c, 0, asked, k < 2 ? 2 : 1, g, NULL));
+            assert_int_equal(0, rt_flush(a.c, NULL));
+        }
+        assert_int_equal(0, rt_no_more(a.c, NULL));
+        assert_int_equal(0, rt_pull_sparse(a.c, 0, asked, 3, want, NULL));
+        assert_true((want[2 * DIM] == 0.0F) == zeros);
+        assert_int_equal(0, rt_save(a.c, saved, NULL));
+        assert_int_equal(0, rt_checkpoint(a.c, points, NULL, NULL, NULL));
+        for (size_t k = 0; k < 2; k++) {
+            struct rt_model *m = NULL;
+            assert_int_equal(0, rt_model_open(dirs[k], &m, NULL));
+            rt_model_sparse(m, 0, asked, 3, have);
+            assert_memory_equal(want, have, sizeof(want));
+            rt_model_close(m);
+        }
+        close_alone(&a);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         ONE(alone_is_worker_0_of_1),
@@ -492,6 +530,7 @@ int main(void) {
         ONE(tables_that_differ_are_refused_before_a_load_begins),
         ONE(a_torn_or_missing_checkpoint_is_not_loaded),
         ONE(a_model_reads_what_was_saved),
+        ONE(a_model_reads_ids_without_a_row_as_trainers_do),
     };
     return cmocka_run_group_tests_name("job", tests, NULL, NULL);
 }

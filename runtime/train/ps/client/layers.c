@@ -177,8 +177,9 @@ size_t psc_layers_ids(const struct psc_layers *l, uint64_t *ret_ids, size_t n) {
     return found;
 }
 
-void psc_layers_read(const struct psc_layers *l, const struct optim_initializer *initializer,
-    const uint64_t *ids, size_t n, size_t dim, float *ret_rows) {
+void psc_layers_read(const struct psc_layers *l, const struct ps_table *t, const uint64_t *ids,
+    size_t n, float *ret_rows) {
+    const size_t dim = t->spec.dim;
     bool one = l->n == 1; /* the usual case: search groups, so that cache misses overlap */
     for (size_t begin = 0; begin < n; begin += GROUP) {
         uint32_t slots[GROUP];
@@ -191,7 +192,7 @@ void psc_layers_read(const struct psc_layers *l, const struct optim_initializer 
             if (one && slots[i - begin] != TABLE_SLOT_NONE) {
                 table_store_read(l->at[0]->rows, slots[i - begin], to);
             } else if (one || !read_row(l, ids[i], to)) {
-                optim_initializer_row(initializer, ids[i], dim, to);
+                ps_table_absent_row(t, ids[i], to);
             }
         }
     }

@@ -10,7 +10,7 @@
  * lock. */
 #pragma once
 
-#include "runtime/train/optim/init.h"
+#include "runtime/train/ps/spec.h"
 #include "runtime/train/table/store.h"
 
 enum { PSC_LAYERS_MAX = 40 }; /* each is more than twice as large as the one above */
@@ -42,6 +42,6 @@ CO_MUST_CHECK int psc_layers_push(const struct psc_layers *old, struct psc_layer
 /* Makes a second list of the same layers. */
 void psc_layers_hold(const struct psc_layers *from, struct psc_layers *ret);
 void psc_layers_done(struct psc_layers *l);
-/* ret_rows [n][dim]; an id without a row reads as the initializer's values. */
-void psc_layers_read(const struct psc_layers *l, const struct optim_initializer *initializer,
-    const uint64_t *ids, size_t n, size_t dim, float *ret_rows);
+/* ret_rows [n][dim]; an id without a row reads as it does from servers. */
+void psc_layers_read(const struct psc_layers *l, const struct ps_table *t, const uint64_t *ids,
+    size_t n, float *ret_rows);

@@ -161,9 +161,8 @@ const float *rt_model_dense(const struct rt_model *m, uint32_t table) {
 
 void rt_model_sparse(
     const struct rt_model *m, uint32_t table, const uint64_t *ids, size_t n, float *ret_rows) {
-    const struct ps_table *t = &m->tables[table];
     struct psc_version *v = version_hold(m);
-    psc_layers_read(&v->views[table].layers, &t->initializer, ids, n, t->spec.dim, ret_rows);
+    psc_layers_read(&v->views[table].layers, &m->tables[table], ids, n, ret_rows);
     psc_version_drop(v);
 }
 

@@ -130,8 +130,10 @@ static int make_tables(struct rt_model *m, uint32_t n,
     m->n = n;
     m->tables = co_xcalloc(n, sizeof(*m->tables));
     for (uint32_t i = 0; i < n; i++) {
-        struct rt_table_spec spec = ps_table_spec_of(get(from, i));
+        const struct ckpt_table *saved = get(from, i);
+        struct rt_table_spec spec = ps_table_spec_of(saved);
         CO_TRY(ps_table_make(&spec, &m->tables[i], err));
+        m->tables[i].zeros = saved->zeros;
     }
     return 0;
 }

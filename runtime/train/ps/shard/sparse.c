@@ -36,17 +36,12 @@ void shard_sparse_done(struct shard_table *st) {
 
 /* ---- pull ---- */
 
-/* Writes a row in the type of the wire to ret.  stored: its values; NULL: there is no row, and its
- * initial values are sent, or zeros if admission guards the table. */
+/* Writes a row in the type of the wire to ret.  stored: its values; NULL: there is no row. */
 static void read_row(struct shard_table *st, const void *stored, uint64_t id, unsigned char *ret) {
     enum rt_dtype storage = st->table->storage, wire = st->table->wire;
     const float *values = st->row;
-    if (!stored && st->admission) {
-        memset(ret, 0, st->dim * table_storage_size(wire));
-        return;
-    }
     if (!stored) {
-        optim_initializer_row(&st->table->initializer, id, st->dim, st->row);
+        ps_table_absent_row(st->table, id, st->row);
     } else if (storage == RT_F32) {
         values = stored;
     } else if (storage == wire) {
