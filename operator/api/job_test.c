@@ -273,6 +273,7 @@ struct problem_row {
 #define JOB(spec) "{'metadata':{'name':'x'},'spec':{" spec "}}"
 #define WORKER(tmpl) JOB("'worker':{'replicas':1,'template':" tmpl "}")
 #define NAMED(name) "{'metadata':{'name':'" name "'},'spec':{" ROLE("worker", "11") "}}"
+#define IN(ns) "{'metadata':{'name':'x','namespace':" ns "},'spec':{" ROLE("worker", "11") "}}"
 static const struct problem_row problems[] = {
     {JOB(ROLE("worker", "2")), NULL, NULL},
     {"{'metadata':{'name':'x'}}", NULL, NULL},
@@ -281,6 +282,14 @@ static const struct problem_row problems[] = {
     {NAMED("1a"), "metadata.name", "beginning with a letter"},
     {NAMED("a-"), "metadata.name", "not ending"},
     {NAMED("Abc"), "metadata.name", "small letters"},
+    {IN("'team-1'"), NULL, NULL},
+    {IN("'1'"), NULL, NULL},
+    {IN("null"), NULL, NULL},
+    {IN("123"), "metadata.namespace", "is 123, expected a string: write it in quotes"},
+    {IN("'Team_1'"), "metadata.namespace", "is \"Team_1\", which no namespace can be called: use "},
+    {IN("'-a'"), "metadata.namespace", "beginning and ending with a letter or digit"},
+    {IN("'a.b'"), "metadata.namespace", "small letters"},
+    {IN("'\u56e2\u961f'"), "metadata.namespace", "\u56e2\u961f"},
     /* 53 characters + "-worker-10" = 63 */
     {NAMED("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"), NULL, NULL},
     {NAMED("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"), "metadata.name",

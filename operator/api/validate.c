@@ -54,24 +54,48 @@ static int64_t most_replicas(const json_t *spec, enum api_role role) {
     return raised && least > replicas ? least : replicas;
 }
 
-static void check_name(struct problem_list *f, const json_t *obj) {
-    const json_t *given = co_json_at(obj, "metadata", "name");
-    const char *name = json_string_value(given);
-    if (!is_absent(given) && !name) { /* as y and 123 are */
+/* NULL and a problem: it is something else, as y and 123 are.  "": it is not there. */
+static const char *name_at(
+    struct problem_list *f, const json_t *obj, const char *key, const char *path) {
+    const json_t *given = co_json_at(obj, "metadata", key);
+    const char *name = is_absent(given) ? "" : json_string_value(given);
+    if (!name) {
         CO_AUTOFREE char *text = json_dumps(given, JSON_ENCODE_ANY | JSON_COMPACT);
-        add_problem(f, API_PROBLEM_NAME, "metadata.name",
-            "is %.40s, expected a string: write it in quotes", text ? text : "");
+        add_problem(f, API_PROBLEM_NAME, path, "is %.40s, expected a string: write it in quotes",
+            text ? text : "");
+    }
+    return name;
+}
+
+static void check_namespace(struct problem_list *f, const json_t *obj) {
+    const char *ns = name_at(f, obj, "namespace", "metadata.namespace");
+    if (!ns || !*ns) {
         return;
     }
-    if (!name || !*name) {
+    size_t n = strlen(ns);
+    if (strspn(ns, "abcdefghijklmnopqrstuvwxyz0123456789-") != n || ns[0] == '-' ||
+        ns[n - 1] == '-' || n > API_NAME_MAX) {
+        add_problem(f, API_PROBLEM_NAME, "metadata.namespace",
+            "is \"%.*s\", which no namespace can be called: use small letters, digits and '-', %d "
+            "at most, beginning and ending with a letter or digit",
+            co_utf8_fit(ns, 80), ns, API_NAME_MAX);
+    }
+}
+
+static void check_name(struct problem_list *f, const json_t *obj) {
+    const char *name = name_at(f, obj, "name", "metadata.name");
+    if (!name) {
+        return;
+    }
+    if (!*name) {
         add_problem(f, API_PROBLEM_NAME, "metadata.name", "is missing: give the job a name");
         return;
     }
     if (!is_label(name)) {
         add_problem(f, API_PROBLEM_NAME, "metadata.name",
-            "is \"%.80s\", but pods and Services are named after it: use small letters, digits and "
+            "is \"%.*s\", but pods and Services are named after it: use small letters, digits and "
             "'-', beginning with a letter and not ending with '-'",
-            name);
+            co_utf8_fit(name, 80), name);
         return;
     }
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
@@ -396,6 +420,7 @@ size_t api_job_validate(const json_t *obj, bool strict, struct api_problem *ret,
         add_problem(&f, API_PROBLEM_TYPE, "kind", "is not %s", API_KIND);
     }
     check_name(&f, obj);
+    check_namespace(&f, obj);
     check_spec(&f, json_object_get(obj, "spec"));
     return f.n;
 }
