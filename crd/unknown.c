@@ -129,8 +129,11 @@ static bool has_type(const json_t *j, enum crd_type type) {
     case CRD_TIME:
         return json_is_string(j);
     case CRD_STRING_LIST:
+    case CRD_OBJECT_LIST:
         return json_is_array(j);
     case CRD_STRING_MAP:
+    case CRD_QUANTITY_MAP:
+    case CRD_OBJECT:
         return json_is_object(j);
     case CRD_INTEGER:
     case CRD_INT32:
@@ -138,12 +141,9 @@ static bool has_type(const json_t *j, enum crd_type type) {
         return json_is_number(j) && floor(json_number_value(j)) == json_number_value(j);
     case CRD_BOOLEAN:
         return json_is_boolean(j);
-    case CRD_OBJECT:
-    case CRD_OBJECT_LIST:
-    case CRD_QUANTITY_MAP:
     case CRD_TYPES:
     default:
-        return true; /* others look at these: crd_find_unknown, operator/api/validate_pod.c */
+        return true;
     }
 }
 
@@ -154,11 +154,12 @@ static void say_mistyped(
     bool quotes = type == CRD_STRING && (json_is_number(j) || json_is_boolean(j));
     const char *hint = quotes                                         ? ": write it in quotes"
                        : type == CRD_STRING_LIST && json_is_string(j) ? ": write it as [...]"
-                                                                      : "";
+                       : type == CRD_OBJECT_LIST && json_is_object(j)
+                           ? ": write each as a list item"
+                           : "";
+    const char *name = crd_type_name(type);
     co_finding(to, path, "is %.*s, expected %s %s%s", given ? co_utf8_fit(given, SHOWN) : 0,
-        given ? given : "",
-        type == CRD_INTEGER || type == CRD_INT32 || type == CRD_INT64 ? "an" : "a",
-        crd_type_name(type), hint);
+        given ? given : "", strchr("aeio", *name) ? "an" : "a", name, hint);
 }
 
 /* What is in a list or a map of strings. */
@@ -200,6 +201,9 @@ static void check_fields(/* NOLINT(misc-no-recursion) */
         json_t *item;
         json_array_foreach(f->type == CRD_OBJECT_LIST ? j : NULL, i, item) {
             CO_AUTOFREE char *below = co_xasprintf("%s.%zu", at, i);
+            if (!json_is_object(item)) {
+                say_mistyped(to, below, item, CRD_OBJECT);
+            }
             check_fields(to, item, f->fields, below);
         }
     }

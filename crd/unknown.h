@@ -11,8 +11,7 @@
 void crd_find_unknown(const json_t *job, struct co_findings *to);
 
 /* The same for each value in a role's template, at `path` of the job, that has another type than
- * its row says: strings, numbers, booleans, and lists and maps of strings.  The API server refuses
- * a job with one. */
+ * its row says.  The API server refuses a job with one. */
 void crd_find_mistyped(const json_t *tmpl, const char *path, struct co_findings *to);
 
 /* The same for each name in it that Kubernetes does not have and that is misspelt or out of place:

@@ -122,6 +122,20 @@ static void a_value_of_another_type_is_found(void **state) {
         {C("'command':'01234567890123456789012345678901234567\u00e9'"),
             "t.spec.containers.0.command is \"01234567890123456789012345678901234567, expected a "
             "list of strings: write it as [...]"},
+        /* lists, objects, and what is in lists */
+        {"{'spec':{'tolerations':{'key':'a'}}}", "t.spec.tolerations is {\"key\":\"a\"}, expected "
+                                                 "a list of objects: write each as a list "
+                                                 "item"},
+        {"{'spec':{'imagePullSecrets':['a',{'name':'b'}]}}",
+            "t.spec.imagePullSecrets.0 is \"a\", expected an object"},
+        {"{'spec':{'imagePullSecrets':'a'}}",
+            "t.spec.imagePullSecrets is \"a\", expected a list of objects"},
+        {"{'spec':{'securityContext':'root','volumes':null}}",
+            "t.spec.securityContext is \"root\", expected an object"},
+        {C("'resources':['a']"), "t.spec.containers.0.resources is [\"a\"], expected an object"},
+        {C("'resources':{'limits':1}"),
+            "t.spec.containers.0.resources.limits is 1, expected a map of quantities"},
+        {C("'env':['A=b']"), "t.spec.containers.0.env.0 is \"A=b\", expected an object"},
         {"[]", ""},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {

@@ -201,6 +201,9 @@ static void check_env(struct pod_walk *w, const json_t *container, const char *b
     size_t i;
     json_t *e;
     json_array_foreach(json_object_get(container, "env"), i, e) {
+        if (!json_is_object(e)) {
+            continue; /* crd_find_mistyped says so */
+        }
         CO_AUTOFREE char *path = item_path(base, "env", i);
         const char *name = co_json_str(e, "name");
         const json_t *value = json_object_get(e, "value");
@@ -231,6 +234,9 @@ static void check_ports(struct pod_walk *w, const json_t *container, const char 
     size_t i;
     json_t *p;
     json_array_foreach(json_object_get(container, "ports"), i, p) {
+        if (!json_is_object(p)) {
+            continue; /* crd_find_mistyped says so */
+        }
         CO_AUTOFREE char *path = item_path(base, "ports", i);
         const json_t *given = json_object_get(p, "containerPort");
         int64_t number = json_integer_value(given);
@@ -309,6 +315,9 @@ static void check_mounts(
     size_t i;
     json_t *m;
     json_array_foreach(json_object_get(container, "volumeMounts"), i, m) {
+        if (!json_is_object(m)) {
+            continue; /* crd_find_mistyped says so */
+        }
         CO_AUTOFREE char *path = item_path(base, "volumeMounts", i);
         const char *name = co_json_str(m, "name");
         const char *where = co_json_str(m, "mountPath");
@@ -365,6 +374,9 @@ static json_t *check_volumes(struct pod_walk *w, const json_t *spec, const char 
     size_t i;
     json_t *v;
     json_array_foreach(json_object_get(spec, "volumes"), i, v) {
+        if (!json_is_object(v)) {
+            continue; /* crd_find_mistyped says so */
+        }
         CO_AUTOFREE char *path = item_path(base, "volumes", i);
         (void)check_name(w, v, path, API_NAME_MAX, names);
         if (json_object_size(v) > 2) {
@@ -378,6 +390,9 @@ static void check_tolerations(struct pod_walk *w, const json_t *spec, const char
     size_t i;
     json_t *t;
     json_array_foreach(json_object_get(spec, "tolerations"), i, t) {
+        if (!json_is_object(t)) {
+            continue; /* crd_find_mistyped says so */
+        }
         CO_AUTOFREE char *path = item_path(base, "tolerations", i);
         bool exists = co_streq(co_json_str(t, "operator"), "Exists");
         check_words(w, t, path, toleration_words);
@@ -434,6 +449,9 @@ void api_template_validate(
         size_t i;
         json_t *c;
         json_array_foreach(json_object_get(spec, lists[l]), i, c) {
+            if (!json_is_object(c)) {
+                continue; /* crd_find_mistyped says so */
+            }
             CO_AUTOFREE char *at = item_path(path, lists[l], i);
             check_container(&w, c, at, names, volumes);
             (l == 0 ? check_init_container : check_node_ports)(&w, c, at);

@@ -1,5 +1,6 @@
 /* `paddle-operator validate`: prints file:line for each problem of each job, then a summary. */
 #include <stdio.h>
+#include <string.h>
 
 #include "crd/unknown.h"
 #include "operator/api/job.h"
@@ -43,14 +44,35 @@ static bool uses_node_network(json_t *obj) {
     return !api_job_decode(json_incref(obj), &job, NULL) && job->intranet == API_HOST;
 }
 
-static void check_templates(json_t *obj, struct co_findings *to) {
+/* Findings at paths of which api_job_validate has said something already. */
+struct more {
+    struct co_findings *to;
+    const struct api_problem *said; /* [n] */
+    size_t n;
+};
+
+static void unless_said(void *arg, const char *path, const char *message) {
+    const struct more *m = arg;
+    for (size_t i = 0; i < m->n; i++) {
+        if (strcmp(m->said[i].path, path) == 0) {
+            return;
+        }
+    }
+    CO_AUTOFREE char *text = co_xstrdup(message);
+    co_finding_as(m->to, path, text);
+}
+
+static void check_templates(
+    json_t *obj, const struct api_problem *said, size_t n, struct co_findings *to) {
+    struct more more = {to, said, n};
     const json_t *spec = json_object_get(obj, "spec");
     bool host = uses_node_network(obj);
     for (enum api_role r = API_PS; r < API_ROLES; r++) {
         const json_t *tmpl = co_json_at(spec, api_role_name(r), "template");
         CO_AUTOFREE char *base = co_xasprintf("spec.%s.template", api_role_name(r));
         if (tmpl) {
-            crd_find_mistyped(tmpl, base, to);
+            struct co_findings mistyped = {.fn = unless_said, .arg = &more, .max = to->max};
+            crd_find_mistyped(tmpl, base, &mistyped);
             crd_find_misspelt(tmpl, base, to);
             const struct api_template_use use = {must_end(spec, r), host};
             api_template_validate(tmpl, use, base, to);
@@ -113,7 +135,7 @@ static void check_job(struct count *n, struct opc_position in, json_t *obj) {
     check_again(n->places, obj, more_of(&to));
     opc_vain_find(json_object_get(obj, "spec"), more_of(&to));
     check_metadata(obj, &to);
-    check_templates(obj, more_of(&to));
+    check_templates(obj, problems, found, more_of(&to));
     crd_find_unknown(obj, more_of(&to));
     n->problems += found + to.n;
     for (enum api_word_field f = 0; f < API_WORD_FIELDS; f++) {
