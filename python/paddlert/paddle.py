@@ -84,17 +84,34 @@ def _ids(ids: paddle.Tensor) -> Array:
     return np.asarray(ids.numpy(), np.int64, order="C").view(np.uint64)
 
 
+def _of_type(tensor: paddle.Tensor, dtype: Any) -> paddle.Tensor:
+    return tensor if tensor.dtype == dtype else tensor.astype(dtype)
+
+
+def _float32(tensor: paddle.Tensor) -> paddle.Tensor:
+    """As NumPy has it: of bfloat16 that has the bits only, as whole numbers."""
+    return _of_type(tensor, paddle.float32)
+
+
+def _dense(gradient: paddle.Tensor) -> paddle.Tensor:
+    """A sparse one has the rows of a batch, as often as they are in it and in that order."""
+    if gradient.is_selected_rows():
+        raise UnsupportedError(f"a gradient of {list(gradient.shape)} is sparse, expected a dense one: Embedding(sparse=False), or "
+                               "paddlert.paddle.Embedding")
+    return gradient
+
+
 class _Pull(paddle.autograd.PyLayer):
     """anchor: a tensor that wants a gradient, so that backward comes here."""
 
     @staticmethod
-    def forward(ctx: Any, anchor: paddle.Tensor, rows: Rows, ids: Array) -> paddle.Tensor:
+    def forward(ctx: Any, anchor: paddle.Tensor, rows: Rows, ids: Array, dtype: Any) -> paddle.Tensor:
         ctx.rows, ctx.ids = rows, ids
-        return paddle.to_tensor(rows.pull(ids))
+        return _of_type(paddle.to_tensor(rows.pull(ids)), dtype)
 
     @staticmethod
     def backward(ctx: Any, gradient: paddle.Tensor) -> paddle.Tensor:
-        ctx.rows.push(ctx.ids, gradient.numpy())
+        ctx.rows.push(ctx.ids, _float32(gradient).numpy())
         return paddle.zeros([1])
 
 
@@ -115,8 +132,15 @@ class Embedding(paddle.nn.Layer):
         self._anchor = [paddle.to_tensor([0.0], stop_gradient=False)]
 
     def forward(self, ids: paddle.Tensor) -> paddle.Tensor:
-        """[*ids.shape, dim]."""
-        return _Pull.apply(self._anchor[0], self.rows, _ids(ids))
+        """[*ids.shape, dim], in the type that its parameters would have, had it any."""
+        name = str(self._dtype or "float32").removeprefix("paddle.")
+        return _Pull.apply(self._anchor[0], self.rows, _ids(ids), getattr(paddle, name))
+
+    def _apply(self, func: Any, device: Any, dtype: Any, *more: Any, **named: Any) -> None:
+        """Of Layer.to(), which forgets the type where only a device is given."""
+        before = self._dtype
+        super()._apply(func, device, dtype, *more, **named)
+        self._dtype = before if dtype is None else dtype
 
     def prefetch(self, ids: paddle.Tensor) -> None:
         """Rows of ids that a later forward will ask for begin to travel; sync: when this step has ended."""
@@ -146,18 +170,18 @@ class DistributedModel(Synchroniser):
 
     @staticmethod
     def _read(parameter: paddle.Tensor, out: Array) -> None:
-        np.copyto(out, parameter.numpy())
+        np.copyto(out, _float32(parameter).numpy())
 
     @staticmethod
     def _write(parameter: paddle.Tensor, values: Array) -> None:
-        parameter.set_value(values)
+        parameter.set_value(values if parameter.dtype == paddle.float32 else _of_type(paddle.to_tensor(values), parameter.dtype))
 
     @staticmethod
     def _gradient(parameter: paddle.Tensor, out: Array) -> None:
         if parameter.grad is None:
             out.fill(0)
         else:
-            np.copyto(out, parameter.grad.numpy())
+            np.copyto(out, _float32(_dense(parameter.grad)).numpy())
             parameter.clear_gradient(set_to_zero=False)
 
     def state_dict(self) -> dict[str, paddle.Tensor]:
@@ -193,10 +217,7 @@ class _Parallel(Parallel):
     @staticmethod
     def _take(pairs: Sequence[tuple[paddle.Tensor, Array]]) -> None:
         for parameter, view in pairs:
-            gradient = parameter.grad
-            if gradient.is_selected_rows():
-                raise UnsupportedError(f"a gradient of {list(parameter.shape)} is sparse, expected a dense one: Embedding(sparse=False), or "
-                                  "paddlert.paddle.Embedding")
+            gradient = _dense(parameter.grad)
             if gradient.dtype not in SUMMED:
                 raise UnsupportedError(f"a gradient of {list(gradient.shape)} is {gradient.dtype}, expected one of {', '.join(REDUCED)}: the model has been "
                                        "converted since it was wrapped")
@@ -228,10 +249,6 @@ class _Parallel(Parallel):
     @staticmethod
     def _at_end(function: Callable[[], None]) -> None:
         paddle.base.core.eager._add_backward_final_hook(function)
-
-
-def _float32(tensor: paddle.Tensor) -> paddle.Tensor:
-    return tensor if tensor.dtype == paddle.float32 else tensor.astype("float32")
 
 
 def _let_errors_out() -> None:

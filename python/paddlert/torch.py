@@ -186,6 +186,12 @@ class EmbeddingBag(Embedding):
                                                      padding_idx=self._padding_in(weight))
 
 
+def _refuse_sparse(gradient: torch.Tensor) -> None:
+    if gradient.layout != torch.strided:
+        raise UnsupportedError(f"a gradient of {list(gradient.shape)} is {gradient.layout}, expected a dense one: Embedding(sparse=False), or "
+                               "paddlert.torch.Embedding")
+
+
 class DistributedModel(Synchroniser):
     """All parameters of a model that want a gradient, as one table: see Synchroniser's methods.  Buffers (running means)
     stay each trainer's own."""
@@ -216,6 +222,7 @@ class DistributedModel(Synchroniser):
         if parameter.grad is None:
             out.fill(0)
         else:
+            _refuse_sparse(parameter.grad)
             torch.from_numpy(out).copy_(parameter.grad)
             parameter.grad = None
 
@@ -289,10 +296,8 @@ class _Parallel(Parallel):
     def _take(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
         gradients = [g for p, _ in pairs if (g := p.grad) is not None]
         odd = next((g for g in gradients if g.layout != torch.strided or g.dtype not in SUMMED), None)
-        if odd is not None and odd.layout != torch.strided:
-            raise UnsupportedError(f"a gradient of {list(odd.shape)} is {odd.layout}, expected a dense one: Embedding(sparse=False), or "
-                              "paddlert.torch.Embedding")
         if odd is not None:
+            _refuse_sparse(odd)
             raise UnsupportedError(f"a gradient of {list(odd.shape)} is {odd.dtype}, expected one of {', '.join(REDUCED)}: the model has been converted "
                                    "since it was wrapped")
         if len(gradients) < len(pairs):
