@@ -30,9 +30,10 @@ int co_stdio_close(const char *program, int code) {
         (void)co_err_set(
             &err, CO_NORESOURCE, "cannot write to stdout: a full disk, or its reader has ended");
     }
-    if (err.code == 0 || code != 0) {
+    if (err.code == 0) {
         return code;
     }
+    /* Also after a failure: what was found may be what did not arrive. */
     (void)fprintf(stderr, "%s: %s\n", program, co_err_text(&err));
-    return 1;
+    return code ? code : 1;
 }

@@ -14,5 +14,5 @@ void co_stdio_open(void);
 void co_stdio_begin(void);
 
 /* Returns the exit code: `code`, but 1 in place of 0 where something that was printed on stdout did
- * not arrive; stderr says so then.  Nothing may be printed afterwards. */
+ * not arrive; stderr says so then, whatever the code is.  Nothing may be printed afterwards. */
 int co_stdio_close(const char *program, int code);

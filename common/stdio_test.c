@@ -72,7 +72,7 @@ static void lost_output_is_reported_and_fails_the_program(void **state) {
         {"/dev/full", "text\n", false, 0, 1, "program: " LOST "No space left on device\n"},
         {"/dev/full", "text\n", true, 0, 1,
             "program: " LOST "a full disk, or its reader has ended\n"},
-        {"/dev/full", "text\n", false, 2, 2, ""}, /* it has said what is wrong already */
+        {"/dev/full", "text\n", false, 2, 2, "program: " LOST "No space left on device\n"},
         {"/dev/full", "", false, 0, 0, ""},
         {"", "text\n", false, 0, 1, "program: " LOST "Broken pipe\n"},
         {NULL, "text\n", false, 0, 1, "program: " LOST "Bad file descriptor\n"},
