@@ -36,10 +36,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import paddle
@@ -68,6 +69,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DGC", "DataParallel", "DistributedModel", "Elastic", "Embedding", "LocalSGD", "Samples", "SyncBatchNorm", "ahead"]
 
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
@@ -101,6 +104,44 @@ def _dense(gradient: paddle.Tensor) -> paddle.Tensor:
     return gradient
 
 
+_raised = threading.local()                # .error: what a backward of ours raised in this thread
+
+
+def _noted(function: F) -> F:
+    """A PyLayer's backward, of whose errors Paddle keeps only the text, in an OSError."""
+    @functools.wraps(function)
+    def noted(*arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except BaseException as e:
+            _raised.error = e
+            raise
+    return noted                                            # type: ignore[return-value]
+
+
+def _let_errors_out() -> None:
+    """What a hook or a PyLayer of ours raises leaves Tensor.backward() as it was raised: Paddle has made it the cause of a SystemError, or
+    another error."""
+    backward = paddle.Tensor.backward
+    if hasattr(backward, "lets_errors_out"):
+        return
+
+    @functools.wraps(backward)
+    def replaced(*arguments: Any, **named: Any) -> Any:
+        _raised.error = None
+        try:
+            return backward(*arguments, **named)
+        except BaseException as e:
+            error = _raised.error or (e.__cause__ if isinstance(e, SystemError) else None)
+            if error is None:
+                raise
+            raise error from None
+        finally:
+            _raised.error = None
+    replaced.lets_errors_out = True                        # type: ignore[attr-defined]
+    paddle.Tensor.backward = replaced
+
+
 class _Pull(paddle.autograd.PyLayer):
     """anchor: a tensor that wants a gradient, so that backward comes here."""
 
@@ -110,6 +151,7 @@ class _Pull(paddle.autograd.PyLayer):
         return _of_type(paddle.to_tensor(rows.pull(ids)), dtype)
 
     @staticmethod
+    @_noted
     def backward(ctx: Any, gradient: paddle.Tensor) -> paddle.Tensor:
         ctx.rows.push(ctx.ids, _float32(gradient).numpy())
         return paddle.zeros([1])
@@ -128,6 +170,7 @@ class Embedding(paddle.nn.Layer):
                  mode: Mode | None = None, **options: Unpack[SparseOptions]) -> None:
         super().__init__()
         self.rows = Rows(Sparse(name, dim, optimizer, init, seed, mode=mode, **options), padding_idx)
+        _let_errors_out()
         # In a list, where Layer does not take it for a parameter.
         self._anchor = [paddle.to_tensor([0.0], stop_gradient=False)]
 
@@ -138,9 +181,9 @@ class Embedding(paddle.nn.Layer):
 
     def _apply(self, func: Any, device: Any, dtype: Any, *more: Any, **named: Any) -> None:
         """Of Layer.to(), which forgets the type where only a device is given."""
-        before = self._dtype
+        before = getattr(self, "_dtype")
         super()._apply(func, device, dtype, *more, **named)
-        self._dtype = before if dtype is None else dtype
+        self._dtype: Any = before if dtype is None else dtype
 
     def prefetch(self, ids: paddle.Tensor) -> None:
         """Rows of ids that a later forward will ask for begin to travel; sync: when this step has ended."""
@@ -249,24 +292,6 @@ class _Parallel(Parallel):
     @staticmethod
     def _at_end(function: Callable[[], None]) -> None:
         paddle.base.core.eager._add_backward_final_hook(function)
-
-
-def _let_errors_out() -> None:
-    """What a hook raises leaves Tensor.backward() as it was raised: Paddle has made it the cause of a SystemError."""
-    backward = paddle.Tensor.backward
-    if hasattr(backward, "lets_errors_out"):
-        return
-
-    @functools.wraps(backward)
-    def replaced(*arguments: Any, **named: Any) -> Any:
-        try:
-            return backward(*arguments, **named)
-        except SystemError as e:
-            if e.__cause__ is None:
-                raise
-            raise e.__cause__ from None
-    replaced.lets_errors_out = True                        # type: ignore[attr-defined]
-    paddle.Tensor.backward = replaced
 
 
 class DataParallel(paddle.nn.Layer):
@@ -448,6 +473,7 @@ class _Normalise(paddle.autograd.PyLayer):
         return y.astype(x.dtype)
 
     @staticmethod
+    @_noted
     def backward(ctx: Any, dy: paddle.Tensor) -> Any:
         x, = ctx.saved_tensor()
         found = ctx.statistics.gradients(_plain(x), _plain(dy), ctx.scale)
@@ -467,6 +493,7 @@ class SyncBatchNorm(Layer, paddle.nn.layer.norm._BatchNormBase):
                  data_format: str = "NCHW", name: str | None = None, group: Group | None = None) -> None:
         super().__init__(num_features, momentum, epsilon, weight_attr, bias_attr, data_format, None, name)
         self.group: Group | None = None if group is None else instance("group", group, Group)
+        _let_errors_out()
 
     @classmethod
     def convert_sync_batchnorm(cls, layer: paddle.nn.Layer, group: Group | None = None) -> paddle.nn.Layer:

@@ -47,14 +47,14 @@ def test_gradients_go_to_the_rows_that_were_pulled(python, framework):
     assert out.splitlines()[-1] == "[-1. -1.  0.]"
 
 
-def test_parameters_of_other_types_and_sparse_gradients(python, framework):
+def test_parameters_of_other_types_sparse_gradients_and_errors(python, framework):
     """A sparse gradient has the rows of the batch, in its order: as many as the table has would be taken for its own."""
     name, interpreter = framework
     out, = finish(python("", PROGRAMS / "kinds.py", name, interpreter=interpreter), seconds=SECONDS)
     sparse = "torch.sparse_coo" if name == "torch" else "sparse"
-    assert out.splitlines()[-3:] == [
+    assert out.splitlines()[-4:] == [
         f"{name}.float64 [1.5 1.5]", "bfloat16 [1. 1.]",
-        f"a gradient of [4, 2] is {sparse}, expected a dense one: Embedding(sparse=False), or paddlert.{name}.Embedding"], out
+        f"a gradient of [4, 2] is {sparse}, expected a dense one: Embedding(sparse=False), or paddlert.{name}.Embedding", "InvalidError"], out
 
 
 def test_models_are_copied_and_wrong_arguments_named(python, framework):

@@ -1,4 +1,4 @@
-"""Parameters of other types than f32, and sparse gradients.  kinds.py FRAMEWORK"""
+"""Parameters of other types than f32, sparse gradients, and errors in backward.  kinds.py FRAMEWORK"""
 import importlib
 import sys
 
@@ -70,3 +70,12 @@ try:
     print(stepped(table, lambda _: table(all_of_them).sum().backward()))
 except paddlert.UnsupportedError as e:
     print(e)
+
+# An error of ours in the framework's backward is of its own kind.
+net = Net()
+with ours.DistributedModel(net).connect(paddlert.Job(servers=[], worker=0, workers=1)):
+    loss = net(ids).sum()
+try:
+    loss.backward()
+except Exception as e:
+    print(type(e).__name__)
