@@ -37,6 +37,11 @@ def test_a_failure_prints_its_seed_its_log_and_what_repeats_it(tmp_path):
     assert "    not ok 1 - it_adds" in out and out.endswith("0 passed, 1 failed\n")
 
 
+def test_a_program_that_is_not_there_is_a_failure_with_its_name(tmp_path):
+    p = subprocess.run([ROOT / "tests/run", "unit", tmp_path / "some_test", tmp_path], capture_output=True, text=True, timeout=60)
+    assert p.returncode == 1 and p.stdout.count("no such program") == 4 and p.stdout.endswith("0 passed, 2 failed\n"), p.stdout + p.stderr
+
+
 def test_findings_of_sanitizers_are_printed_however_far_above(tmp_path):
     code, out = of_run(tmp_path, """echo 1..1; echo 'WARNING: ThreadSanitizer: data race (pid=7)'; echo '  Read of size 1 by thread T2'
 for i in $(seq 300); do echo line $i; done; echo ok 1 - it_runs; echo 'SUMMARY: ThreadSanitizer: data race a.c:5 in f'; exit 66""", "unit")
