@@ -10,7 +10,7 @@
 
 static const struct optim_row_kind admits[] = {
     {"all", 0, {{NULL}}, "an id has a row from its first push on"},
-    {"count", 0, {{"n", 10, 1, 65535, "pushes before the row"}},
+    {"count", 0, {{"n", 10, 1, 65535, "pushes before the row", .whole = true}},
         "an id gets a row with its n-th push"},
     {"probability", 0, {{"p", 0.1, 0, 1, "probability of a row with each push"}},
         "an id gets a row with a push at random"},
@@ -24,9 +24,10 @@ static const struct optim_row_kind evicts[] = {
     {"none", 0, {{NULL}}, "rows stay"},
     {"ttl", 1,
         {{"seconds", 0, 0, 4e9, "time without a push; either this"},
-            {"steps", 0, 0, 4e9, "or this, the same in steps"}},
+            {"steps", 0, 0, 4e9, "or this, the same in steps", .whole = true}},
         "rows that were not pushed to for long are erased"},
-    {"lfu", 1, {{"capacity", 0, 1, LARGE, "rows of the whole table, all servers together"}},
+    {"lfu", 1,
+        {{"capacity", 0, 1, LARGE, "rows of the whole table, all servers together", .whole = true}},
         "beyond its capacity a table loses rows that are pushed to least often"},
     {"ctr", 4,
         {{"nonclk_coeff", 0.1, 0, 1e6, NONCLK}, {"click_coeff", 1, 0, 1e6, CLICK},

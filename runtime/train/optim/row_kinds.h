@@ -2,6 +2,7 @@
  * runtime/train/table/policy.h. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum { OPTIM_ROW_PARAMS = 8 };
@@ -10,6 +11,7 @@ struct optim_row_param {
     const char *name; /* NULL: the end */
     double initial, min, max;
     const char *help;
+    bool whole; /* a whole number */
 };
 
 struct optim_row_kind {

@@ -25,7 +25,11 @@ static int set_param(const char *what, const struct optim_row_kind *k, const cha
     for (size_t i = 0; i < TABLE_POLICY_PARAMS && k->params[i].name; i++) {
         const struct optim_row_param *p = &k->params[i];
         if (strcmp(text, p->name) == 0) {
-            return co_parse_f64(text, eq + 1, p->min, p->max, &ret->p[i], err);
+            CO_TRY(co_parse_f64(text, eq + 1, p->min, p->max, &ret->p[i], err));
+            return p->whole && ret->p[i] != floor(ret->p[i])
+                       ? co_err_set(err, CO_INVALID, "%s \"%s\": %s %g is not a whole number", what,
+                             k->name, text, ret->p[i])
+                       : 0;
         }
     }
     return co_err_set(err, CO_INVALID, "%s \"%s\" has no parameter \"%s\"", what, k->name, text);
@@ -64,10 +68,6 @@ int table_admit_parse(const char *text, struct table_policy *ret, struct co_err 
     size_t n;
     const struct optim_row_kind *kinds = optim_admit_kinds(&n);
     int rc = parse("admit", kinds, n, text, &p, err);
-    if (rc == 0 && p.kind == TABLE_ADMIT_COUNT && p.p[TABLE_ADMIT_N] != floor(p.p[TABLE_ADMIT_N])) {
-        return co_err_set(
-            err, CO_INVALID, "admit \"count\": n %g is not a whole number", p.p[TABLE_ADMIT_N]);
-    }
     *ret = p;
     return rc;
 }

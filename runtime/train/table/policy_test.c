@@ -36,6 +36,8 @@ static void texts_are_checked(void **state) {
         {false, "", NULL},
         {false, "ttl:seconds=60", NULL},
         {false, "ttl:steps=60", NULL},
+        {false, "ttl:steps=1.5", "evict \"ttl\": steps 1.5 is not a whole number"},
+        {false, "lfu:capacity=1.5", "evict \"lfu\": capacity 1.5 is not a whole number"},
         {false, "ttl", "needs seconds or steps"},
         {false, "ttl:steps=60,seconds=60", "needs seconds or steps"},
         {false, "lfu:capacity=10", NULL},
