@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/contract.h"
+#include "common/log.h"
 #include "common/parse.h"
 #include "runtime/train/nccl/cuda.h"
 #include "runtime/train/nccl/nccl.h"
@@ -161,7 +162,7 @@ static int await(struct rt_group *g, struct watch *w, bool marked, struct co_err
 
 /* NCCL or CUDA reported an error.  Its cause may be that another rank has died: NCCL can notice
  * that before the monitor does, but only the monitor can name the rank.  So this rank takes the
- * blame only after all others have given a sign of life. */
+ * blame only after all others have given a sign of life, and one that gives none takes it. */
 static void blame(struct rt_group *g, const struct watch *w, const struct co_err *why) {
     struct pollfd alarm = {.fd = g->alarm, .events = POLLIN};
     int64_t begun = w->patience.begun_ms;
@@ -171,6 +172,10 @@ static void blame(struct rt_group *g, const struct watch *w, const struct co_err
         coll_monitor_ping(g);
         (void)poll(&alarm, 1, ASK_MS);
         now = co_now_ms();
+    }
+    if (why->code && now - asked >= BLAME_MS && coll_group_silent(g, asked + 1) < 0) {
+        co_log_warn("calls on the GPU failed, and a rank gives no sign of life", CO_E(why));
+        return;
     }
     (void)coll_group_fail(g, why->code ? why->code : CO_INTERNAL, g->size, true, "rank %u: %s",
         g->rank, co_err_text(why));

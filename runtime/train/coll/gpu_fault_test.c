@@ -122,12 +122,13 @@ static void fails_of_another(
     }
 }
 
-static int kills_before_it_fails(
+/* w->how: the signal. */
+static int hits_before_it_fails(
     struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     int rc = 0;
     for (int i = 0; rc == 0; i++) {
         if (i == 6 && rank == 2) {
-            kill(w->pid[1], SIGKILL);
+            kill(w->pid[1], (int)w->how);
         }
         rc = rt_group_barrier(g, err);
     }
@@ -137,8 +138,22 @@ static int kills_before_it_fails(
 /* NCCL of one rank fails of another one's death, and at once. */
 static void a_killed_rank_is_named_although_nccl_fails_first(void **state) {
     (void)state;
-    struct coll_world w = {.n = 3, .set = fails_of_another};
-    world_start(&w, kills_before_it_fails);
+    struct coll_world w = {.n = 3, .set = fails_of_another, .how = SIGKILL};
+    world_start(&w, hits_before_it_fails);
+    assert_end(&w, 1, CO_PEERLOST, "rank 1 ");
+    world_done(&w);
+}
+
+/* As one that the kernel has not ended yet, on a machine with far too much to do. */
+static void a_silent_rank_is_named_although_nccl_fails(void **state) {
+    (void)state;
+    struct coll_world w = {.n = 3, .set = fails_of_another, .how = SIGSTOP, .call_ms = 4 * SOON_MS};
+    world_start(&w, hits_before_it_fails);
+    for (uint32_t r = 0; r < w.n; r += 2) {
+        siginfo_t s;
+        (void)waitid(P_PID, (id_t)w.pid[r], &s, WEXITED | WNOWAIT);
+    }
+    kill(w.pid[1], SIGCONT);
     assert_end(&w, 1, CO_PEERLOST, "rank 1 ");
     world_done(&w);
 }
@@ -323,6 +338,7 @@ int main(int argc, char **argv) {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(killed_ranks_are_named),
         cmocka_unit_test(a_killed_rank_is_named_although_nccl_fails_first),
+        cmocka_unit_test(a_silent_rank_is_named_although_nccl_fails),
         cmocka_unit_test(stopped_ranks_are_named),
         cmocka_unit_test(late_ranks_are_named),
         cmocka_unit_test(a_program_ends_its_wait_for_a_gpu),
