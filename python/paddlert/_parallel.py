@@ -484,9 +484,9 @@ class Parallel:
         gradients = self._gradients(listed.parameters) if self.weight == 1 else []
         addresses = self._addresses(gradients, listed.sizes) if gradients else []
         if addresses:
-            places = (ctypes.c_void_p * len(made))(*addresses)
-            self._copied.append((listed, gradients, addresses, places))
-            self._reducer.put(listed.which, len(made), places)
+            given = (ctypes.c_void_p * len(made))(*addresses)
+            self._copied.append((listed, gradients, addresses, given))
+            self._reducer.put(listed.which, len(made), given)
             return
         self._take(list(zip(listed.parameters, listed.views)))
         for place in listed.places if self.weight != 1 else ():
