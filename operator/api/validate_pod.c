@@ -196,14 +196,21 @@ static bool is_env_name(const char *s) {
     return !*s;
 }
 
+/* The first object of a list at *i or later, which becomes its place; NULL: there is none. */
+static json_t *object_from(const json_t *list, size_t *i) {
+    while (*i < json_array_size(list) && !json_is_object(json_array_get(list, *i))) {
+        (*i)++; /* crd_find_mistyped says so */
+    }
+    return json_array_get(list, *i);
+}
+
+#define each_object(i, item, list) for ((i) = 0; ((item) = object_from(list, &(i))); (i)++)
+
 static void check_env(struct pod_walk *w, const json_t *container, const char *base) {
     CO_AUTOJSON json_t *seen = json_object();
     size_t i;
     json_t *e;
-    json_array_foreach(json_object_get(container, "env"), i, e) {
-        if (!json_is_object(e)) {
-            continue; /* crd_find_mistyped says so */
-        }
+    each_object(i, e, json_object_get(container, "env")) {
         CO_AUTOFREE char *path = item_path(base, "env", i);
         const char *name = co_json_str(e, "name");
         const json_t *value = json_object_get(e, "value");
@@ -233,10 +240,7 @@ static void check_ports(struct pod_walk *w, const json_t *container, const char 
     CO_AUTOJSON json_t *numbers = json_object();
     size_t i;
     json_t *p;
-    json_array_foreach(json_object_get(container, "ports"), i, p) {
-        if (!json_is_object(p)) {
-            continue; /* crd_find_mistyped says so */
-        }
+    each_object(i, p, json_object_get(container, "ports")) {
         CO_AUTOFREE char *path = item_path(base, "ports", i);
         const json_t *given = json_object_get(p, "containerPort");
         int64_t number = json_integer_value(given);
@@ -314,10 +318,7 @@ static void check_mounts(
     CO_AUTOJSON json_t *paths = json_object();
     size_t i;
     json_t *m;
-    json_array_foreach(json_object_get(container, "volumeMounts"), i, m) {
-        if (!json_is_object(m)) {
-            continue; /* crd_find_mistyped says so */
-        }
+    each_object(i, m, json_object_get(container, "volumeMounts")) {
         CO_AUTOFREE char *path = item_path(base, "volumeMounts", i);
         const char *name = co_json_str(m, "name");
         const char *where = co_json_str(m, "mountPath");
@@ -373,10 +374,7 @@ static json_t *check_volumes(struct pod_walk *w, const json_t *spec, const char 
     json_t *names = json_object();
     size_t i;
     json_t *v;
-    json_array_foreach(json_object_get(spec, "volumes"), i, v) {
-        if (!json_is_object(v)) {
-            continue; /* crd_find_mistyped says so */
-        }
+    each_object(i, v, json_object_get(spec, "volumes")) {
         CO_AUTOFREE char *path = item_path(base, "volumes", i);
         (void)check_name(w, v, path, API_NAME_MAX, names);
         if (json_object_size(v) > 2) {
@@ -389,10 +387,7 @@ static json_t *check_volumes(struct pod_walk *w, const json_t *spec, const char 
 static void check_tolerations(struct pod_walk *w, const json_t *spec, const char *base) {
     size_t i;
     json_t *t;
-    json_array_foreach(json_object_get(spec, "tolerations"), i, t) {
-        if (!json_is_object(t)) {
-            continue; /* crd_find_mistyped says so */
-        }
+    each_object(i, t, json_object_get(spec, "tolerations")) {
         CO_AUTOFREE char *path = item_path(base, "tolerations", i);
         bool exists = co_streq(co_json_str(t, "operator"), "Exists");
         check_words(w, t, path, toleration_words);
@@ -448,10 +443,7 @@ void api_template_validate(
     for (size_t l = 0; l < CO_ARRAY_LEN(lists); l++) {
         size_t i;
         json_t *c;
-        json_array_foreach(json_object_get(spec, lists[l]), i, c) {
-            if (!json_is_object(c)) {
-                continue; /* crd_find_mistyped says so */
-            }
+        each_object(i, c, json_object_get(spec, lists[l])) {
             CO_AUTOFREE char *at = item_path(path, lists[l], i);
             check_container(&w, c, at, names, volumes);
             (l == 0 ? check_init_container : check_node_ports)(&w, c, at);

@@ -382,15 +382,20 @@ static void pod_references_are_reused_while_unchanged(void **state) {
     tk_done(&c);
 }
 
+/* Two servers run, and both workers are done. */
+static void train(struct tk_cluster *c) {
+    tk_init(c, TK_JOB(TWO_TWO));
+    rest(c);
+    run_all(c);
+    tk_pod_status(c, "x-worker-0", DONE);
+    tk_pod_status(c, "x-worker-1", DONE);
+}
+
 /* As long as nobody has stored it.  Servers can know it only then, so their time has not begun. */
 static void that_workers_are_done_is_remembered(void **state) {
     (void)state;
     struct tk_cluster c;
-    tk_init(&c, TK_JOB(TWO_TWO));
-    rest(&c);
-    run_all(&c);
-    tk_pod_status(&c, "x-worker-0", DONE);
-    tk_pod_status(&c, "x-worker-1", DONE);
+    train(&c);
     PLAN_AUTOPLAN struct plan first = {0};
     tk_plan(&c, &first);
     c.draft = plan_status_draft(first.status);
@@ -412,11 +417,7 @@ static void that_workers_are_done_is_remembered(void **state) {
 static void an_operator_that_was_away_leaves_servers_their_time(void **state) {
     (void)state;
     struct tk_cluster c;
-    tk_init(&c, TK_JOB(TWO_TWO));
-    rest(&c);
-    run_all(&c);
-    tk_pod_status(&c, "x-worker-0", DONE);
-    tk_pod_status(&c, "x-worker-1", DONE);
+    train(&c);
     assert_true(tk_pass(&c));
     c.now += 100;
     c.led_from = c.now - 5;
