@@ -60,7 +60,7 @@ struct coll_peer {
     unsigned char *message;      /* owned; a partly received control message */
     _Atomic bool left;           /* it closed its group */
     _Atomic bool gone;           /* its control connection ended */
-    _Atomic int64_t received_ms; /* when its last control message arrived */
+    _Atomic int64_t answered_ms; /* when the last ping that it has answered was sent */
     _Atomic int64_t asked_ms;    /* when it was last asked about its calls */
     _Atomic uint64_t begun;      /* at its last pong: the number of its last call of all ranks */
     _Atomic uint64_t sent, received; /* bytes of messages to it, from it */

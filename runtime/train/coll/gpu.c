@@ -167,13 +167,13 @@ static void blame(struct rt_group *g, const struct watch *w, const struct co_err
     struct pollfd alarm = {.fd = g->alarm, .events = POLLIN};
     int64_t begun = w->patience.begun_ms;
     int64_t now = co_now_ms(), asked = now, end = (begun ? begun : now) + g->call_ms;
-    while (why->code && now - asked < BLAME_MS && now < end && !coll_group_answers(g, asked + 1) &&
+    while (why->code && now - asked < BLAME_MS && now < end && !coll_group_answers(g, asked) &&
            atomic_load(&g->failed) == 0) {
         coll_monitor_ping(g);
         (void)poll(&alarm, 1, ASK_MS);
         now = co_now_ms();
     }
-    if (why->code && now - asked >= BLAME_MS && coll_group_silent(g, asked + 1) < 0) {
+    if (why->code && now - asked >= BLAME_MS && coll_group_silent(g, asked) < 0) {
         co_log_warn("calls on the GPU failed, and a rank gives no sign of life", CO_E(why));
         return;
     }

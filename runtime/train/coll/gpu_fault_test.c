@@ -122,13 +122,18 @@ static void fails_of_another(
     }
 }
 
-/* w->how: the signal. */
+/* w->signal hits rank 1.  After SIGSTOP it may still answer, until all of its threads have noticed;
+ * the test says when. */
 static int hits_before_it_fails(
     struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     int rc = 0;
     for (int i = 0; rc == 0; i++) {
         if (i == 6 && rank == 2) {
-            kill(w->pid[1], (int)w->how);
+            kill(w->pid[1], w->signal);
+            int64_t end = co_now_ms() + WORLD_MS;
+            while (w->signal == SIGSTOP && !atomic_load(&w->shared->ready) && co_now_ms() < end) {
+                (void)poll(NULL, 0, 1);
+            }
         }
         rc = rt_group_barrier(g, err);
     }
@@ -138,7 +143,7 @@ static int hits_before_it_fails(
 /* NCCL of one rank fails of another one's death, and at once. */
 static void a_killed_rank_is_named_although_nccl_fails_first(void **state) {
     (void)state;
-    struct coll_world w = {.n = 3, .set = fails_of_another, .how = SIGKILL};
+    struct coll_world w = {.n = 3, .set = fails_of_another, .signal = SIGKILL};
     world_start(&w, hits_before_it_fails);
     assert_end(&w, 1, CO_PEERLOST, "rank 1 ");
     world_done(&w);
@@ -147,10 +152,13 @@ static void a_killed_rank_is_named_although_nccl_fails_first(void **state) {
 /* As one that the kernel has not ended yet, on a machine with far too much to do. */
 static void a_silent_rank_is_named_although_nccl_fails(void **state) {
     (void)state;
-    struct coll_world w = {.n = 3, .set = fails_of_another, .how = SIGSTOP, .call_ms = 4 * SOON_MS};
+    struct coll_world w = {
+        .n = 3, .set = fails_of_another, .signal = SIGSTOP, .call_ms = 4 * SOON_MS};
+    siginfo_t s;
     world_start(&w, hits_before_it_fails);
+    (void)waitid(P_PID, (id_t)w.pid[1], &s, WSTOPPED | WEXITED | WNOWAIT);
+    atomic_store(&w.shared->ready, 1);
     for (uint32_t r = 0; r < w.n; r += 2) {
-        siginfo_t s;
         (void)waitid(P_PID, (id_t)w.pid[r], &s, WEXITED | WNOWAIT);
     }
     kill(w.pid[1], SIGCONT);

@@ -53,9 +53,17 @@ void coll_monitor_send_one(struct rt_group *g, uint32_t to, enum coll_word word,
     send_word(g, to, word, 0, 0, more, bytes);
 }
 
+/* When it was sent, by this rank's clock, comes back with the answer. */
+static void send_ping(struct rt_group *g, uint32_t to, const unsigned char *more, uint32_t bytes) {
+    uint64_t now = (uint64_t)co_now_ms();
+    send_word(g, to, COLL_WORD_PING, (uint32_t)now, (int)(uint32_t)(now >> 32), more, bytes);
+}
+
 void coll_monitor_ping(struct rt_group *g) {
     pthread_mutex_lock(&g->m);
-    coll_monitor_send(g, COLL_WORD_PING, 0, 0, NULL, 0);
+    for (uint32_t r = 0; r < g->size; r++) {
+        send_ping(g, r, NULL, 0);
+    }
     pthread_mutex_unlock(&g->m);
 }
 
@@ -64,7 +72,7 @@ void coll_monitor_ask(struct rt_group *g, const struct rt_coll *c, uint32_t rank
     uint32_t bytes = coll_question_write(g, c, rank, question);
     pthread_mutex_lock(&g->m);
     atomic_store(&g->peers[rank].asked_ms, co_now_ms());
-    send_word(g, rank, COLL_WORD_PING, 0, 0, question, bytes);
+    send_ping(g, rank, question, bytes);
     pthread_mutex_unlock(&g->m);
 }
 
@@ -97,16 +105,21 @@ static void receive(struct rt_group *g, uint32_t from, const unsigned char *wire
     uint32_t rank = co_get_u32(wire + 4), code = co_get_u32(wire + 8);
     uint32_t bytes = co_get_u32(wire + 12);
     uint64_t begun = atomic_load(&g->calls.begun);
-    atomic_store(&p->received_ms, co_now_ms());
+    unsigned char sent[COLL_PONG_BYTES];
     switch (co_get_u32(wire)) {
     case COLL_WORD_PING:
+        co_put_u64(sent, (uint64_t)code << 32 | rank);
         pthread_mutex_lock(&g->m);
-        send_word(g, from, COLL_WORD_PONG, (uint32_t)begun, (int)(uint32_t)(begun >> 32), NULL, 0);
+        send_word(g, from, COLL_WORD_PONG, (uint32_t)begun, (int)(uint32_t)(begun >> 32), sent,
+            sizeof(sent));
         pthread_mutex_unlock(&g->m);
         coll_question_receive(g, from, more, bytes);
         break;
     case COLL_WORD_PONG:
-        atomic_store(&p->begun, (uint64_t)code << 32 | rank);
+        if (bytes == COLL_PONG_BYTES) {
+            atomic_store(&p->begun, (uint64_t)code << 32 | rank);
+            atomic_store(&p->answered_ms, (int64_t)co_get_u64(more));
+        }
         break;
     case COLL_WORD_LOST:
         receive_lost(g, from, rank, (int)code, (const char *)more, bytes);
@@ -244,7 +257,7 @@ int coll_monitor_start(struct rt_group *g, struct co_err *err) {
             (void)setsockopt(p->control.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
             p->message = co_xcalloc(1, MESSAGE_BYTES);
             p->dead = co_xcalloc(1, bits_bytes(g));
-            atomic_store(&p->received_ms, now);
+            atomic_store(&p->answered_ms, now);
             bad = watch(g, p->control.fd, r) < 0;
         }
     }

@@ -7,8 +7,11 @@
 
 enum coll_word {
     COLL_WORD_NONE,
-    COLL_WORD_PING, /* nothing follows, or the sender's calls (coll_question_write) */
-    COLL_WORD_PONG, /* the answer; rank, code: the number of the sender's call, low and high half */
+    COLL_WORD_PING, /* rank, code: the sender's time in ms, low and high half.  Nothing follows, or
+                     its calls (coll_question_write) */
+    COLL_WORD_PONG, /* the answer; rank, code: the number of the sender's call, low and high half.
+                     The ping's time follows, u64: an answer that was under way before a
+                     question is none to it */
     COLL_WORD_LOST, /* the group has failed with `code`, because of `rank` (size: of none).  The
                      sender's message follows */
     COLL_WORD_BYE,  /* the sender closes its group; its calls follow */
@@ -20,7 +23,7 @@ enum coll_word {
     COLL_WORD_LIST,   /* sub.c: the sender makes a group of a list with both ranks, which follows */
 };
 
-enum { COLL_WORD_HEAD = 16, COLL_WORD_MAX = 640 /* of what follows */ };
+enum { COLL_WORD_HEAD = 16, COLL_WORD_MAX = 640 /* of what follows */, COLL_PONG_BYTES = 8 };
 
 struct rt_group;
 /* Sends a word to all live ranks; call under g->m.  Never blocks: if the socket buffer is full, the

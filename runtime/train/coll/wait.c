@@ -190,7 +190,7 @@ static void warn(struct rt_group *g, const struct rt_coll *c, uint32_t rank, int
 
 static bool silent(const struct rt_group *g, uint32_t r, int64_t since_ms) {
     const struct coll_peer *p = &g->peers[r];
-    return r != g->rank && !atomic_load(&p->left) && atomic_load(&p->received_ms) < since_ms;
+    return r != g->rank && !atomic_load(&p->left) && atomic_load(&p->answered_ms) < since_ms;
 }
 
 int coll_group_silent(struct rt_group *g, int64_t asked_ms) {
@@ -239,7 +239,7 @@ void coll_patience_turn(struct rt_group *g, struct coll_patience *p, uint32_t ra
     int64_t waited = p->checked_ms - p->begun_ms;
     int64_t next = p->agree_ms ? p->agree_ms : AGREE_MS;
     const struct coll_peer *other = &g->peers[rank];
-    if (waited >= next && atomic_load(&other->received_ms) >= atomic_load(&other->asked_ms)) {
+    if (waited >= next && atomic_load(&other->answered_ms) >= atomic_load(&other->asked_ms)) {
         p->agree_ms = waited + (waited < AGREE_MAX_MS ? waited : AGREE_MAX_MS);
         coll_monitor_ask(g, p->uncounted ? NULL : p->call, rank);
     }

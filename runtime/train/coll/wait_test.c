@@ -1,15 +1,21 @@
 /* Deadlines and goodbyes: what a rank may conclude from them, also if it was itself stopped. */
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "common/bytes.h"
 #include "common/log.h"
 #include "runtime/train/coll/coll_testing.h"
 #include "runtime/train/coll/message.h"
+#include "runtime/train/coll/monitor.h"
 
 enum { RANKS = 3, SOME = 4096, LIMIT_MS = 8000, AGO_MS = 60000, NOW_MS = 1000 * 1000 };
 
@@ -59,7 +65,7 @@ static void a_rank_is_not_given_up_before_it_was_asked(void **state) {
     assert_int_equal(coll_deadline_check(&w.g, &p, 2, w.now), 0);
     assert_true(p.asked_ms >= w.now);
     p.asked_ms -= LIMIT_MS; /* time passes; rank 2 answers */
-    atomic_store(&w.peers[2].received_ms, w.now);
+    atomic_store(&w.peers[2].answered_ms, w.now);
     assert_int_equal(coll_patience_check(&w.g, &p, 2, w.now), CO_PEERLOST);
     assert_says(&w, CO_PEERLOST, "rank 1 (b:1) is lost: no sign of life");
     waiter_done(&w);
@@ -85,9 +91,56 @@ static void a_rank_that_answers_is_late_and_one_that_left_is_not_lost(void **sta
     struct coll_patience p = {
         .begun_ms = w.now - AGO_MS, .asked_ms = w.now - AGO_MS / 2, .checked_ms = w.now};
     atomic_store(&w.peers[1].left, true);
-    atomic_store(&w.peers[2].received_ms, w.now);
+    atomic_store(&w.peers[2].answered_ms, w.now);
     assert_int_equal(coll_patience_check(&w.g, &p, 2, w.now), CO_TIMEOUT);
     assert_says(&w, CO_TIMEOUT, "rank 2 (c:1) lives, but");
+    waiter_done(&w);
+}
+
+static void write_pong(int fd, uint32_t begun, int64_t sent_ms) {
+    unsigned char wire[COLL_WORD_HEAD + COLL_PONG_BYTES] = {0};
+    co_put_u32(wire, COLL_WORD_PONG);
+    co_put_u32(wire + 4, begun);
+    co_put_u32(wire + 12, COLL_PONG_BYTES);
+    co_put_u64(wire + COLL_WORD_HEAD, (uint64_t)sent_ms);
+    assert_int_equal(write(fd, wire, sizeof(wire)), sizeof(wire));
+}
+
+/* Rank 1 answered an earlier ping and was stopped; its answer is read after the next ping. */
+static void an_answer_to_an_earlier_ping_is_no_sign_of_life(void **state) {
+    (void)state;
+    struct waiter w;
+    int pair[2];
+    unsigned char ping[COLL_WORD_HEAD];
+    waiter_init(&w);
+    w.g.size = 2;
+    w.g.epoll = w.g.wake = -1;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    assert_int_equal(fcntl(pair[0], F_SETFL, O_NONBLOCK), 0);
+    w.peers[1].control.fd = pair[0];
+    assert_int_equal(coll_monitor_start(&w.g, NULL), 0);
+    atomic_store(&w.peers[1].answered_ms, 0);
+    int64_t asked = co_now_ms();
+    coll_monitor_ping(&w.g);
+    assert_int_equal(read(pair[1], ping, sizeof(ping)), sizeof(ping));
+    write_pong(pair[1], 4, asked - 1);
+    while (atomic_load(&w.peers[1].answered_ms) == 0 && co_now_ms() < asked + WORLD_MS) {
+        (void)poll(NULL, 0, 1);
+    }
+    assert_false(coll_group_answers(&w.g, asked));
+    write_pong(pair[1], 5, (int64_t)co_get_u64(ping + 4)); /* as little-endian halves */
+    while (!coll_group_answers(&w.g, asked) && co_now_ms() < asked + WORLD_MS) {
+        (void)poll(NULL, 0, 1);
+    }
+    assert_int_equal(atomic_load(&w.peers[1].begun), 5);
+    coll_monitor_stop(&w.g);
+    co_close(pair[1]);
+    co_close(pair[0]);
+    co_close(w.g.epoll);
+    co_close(w.g.wake);
+    free(w.peers[1].message);
+    free(w.peers[1].dead);
+    free(w.g.agreed);
     waiter_done(&w);
 }
 
@@ -135,7 +188,7 @@ static void long_waits_are_logged_with_who_is_late(void **state) {
     atomic_store(&w.peers[1].begun, 4);
     atomic_store(&w.peers[2].begun, 5);
     for (uint32_t r = 1; r < RANKS; r++) {
-        atomic_store(&w.peers[r].received_ms, INT64_MAX); /* both answer at once */
+        atomic_store(&w.peers[r].answered_ms, INT64_MAX); /* both answer at once */
     }
     assert_string_equal(logged_at(&w, &p, 9 * S), "");
     const char *line = logged_at(&w, &p, 10 * S);
@@ -327,6 +380,7 @@ int main(void) {
         cmocka_unit_test(a_rank_is_not_given_up_before_it_was_asked),
         cmocka_unit_test(a_rank_asked_before_a_stop_is_asked_again),
         cmocka_unit_test(a_rank_that_answers_is_late_and_one_that_left_is_not_lost),
+        cmocka_unit_test(an_answer_to_an_earlier_ping_is_no_sign_of_life),
         cmocka_unit_test(a_flag_that_is_there_is_seen_after_the_deadline),
         cmocka_unit_test(long_waits_are_logged_with_who_is_late),
         cmocka_unit_test(data_behind_a_goodbye_is_received),
