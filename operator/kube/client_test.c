@@ -210,7 +210,7 @@ static void wrong_arguments_come_back_through_the_callback(void **state) {
 
 static void a_refused_connection_is_unavailable(void **state) {
     struct world *w = *state;
-    fake_stop(&w->server);
+    fake_stop(&w->server); /* its port stays this process's */
     begin(w, NULL, 0);
     (void)send_name(w, KUBE_CLASS_WORK, "x");
     until_calls(w, 1);

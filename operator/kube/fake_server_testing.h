@@ -14,6 +14,7 @@
 
 #include "common/buf.h"
 #include "common/loop.h"
+#include "common/ports_testing.h"
 #include "operator/kube/config.h"
 #include "operator/kube/fake_proto_testing.h"
 
@@ -151,16 +152,17 @@ static inline void fake_accept(void *arg, int events) {
 }
 
 static inline bool fake_start(struct fake_server *s, struct co_loop *loop) {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof(a);
-    *s = (struct fake_server){.loop = loop};
+    *s = (struct fake_server){.loop = loop, .port = co_test_ports(1)};
+    struct sockaddr_in a = {.sin_family = AF_INET,
+        .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+        .sin_port = htons((uint16_t)s->port)};
     s->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (s->fd < 0 || bind(s->fd, (struct sockaddr *)&a, len) || listen(s->fd, 64) ||
-        getsockname(s->fd, (struct sockaddr *)&a, &len) ||
+    /* Connections of the port's former user may be in TIME_WAIT. */
+    if (s->fd < 0 || setsockopt(s->fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)) ||
+        bind(s->fd, (struct sockaddr *)&a, sizeof(a)) || listen(s->fd, 64) ||
         co_poll_new(loop, s->fd, fake_accept, s, &s->poll, NULL)) {
         return false;
     }
-    s->port = ntohs(a.sin_port);
     co_poll_set(s->poll, CO_POLL_IN);
     return true;
 }

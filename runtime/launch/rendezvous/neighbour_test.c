@@ -3,12 +3,14 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "common/http/httpd.h"
+#include "common/ports_testing.h"
 
 struct world {
     struct co_loop *loop;
@@ -41,10 +43,13 @@ static const struct co_http_route routes[] = {{"GET", "/paddlerun/alive", answer
 
 static int setup(void **state) {
     struct world *w = co_xcalloc(1, sizeof(*w));
+    char other[32];
     w->name = "bb";
+    /* Nobody else listens there when the other one has closed it. */
+    (void)snprintf(other, sizeof(other), "127.0.0.1:%u", co_test_ports(1));
     assert_int_equal(co_loop_new(&w->loop, NULL), 0);
     assert_int_equal(rdzv_neighbour_new(w->loop, "aa", on_changed, w, &w->one, NULL), 0);
-    assert_int_equal(co_httpd_open(w->loop, "127.0.0.1:0", routes, 1, w, NULL, &w->other, NULL), 0);
+    assert_int_equal(co_httpd_open(w->loop, other, routes, 1, w, NULL, &w->other, NULL), 0);
     *state = w;
     return 0;
 }
