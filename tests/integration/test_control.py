@@ -124,6 +124,7 @@ def test_creates_that_wait_are_dropped_with_their_job(plane, operator, kubelet, 
     plane.delete(ns, "j")
     wait_for(lambda: metric(o.metrics, "paddlejob_jobs{") == 0)      # it has received that
     time.sleep(.3)
+    proxy.catch_up()
     end = time.monotonic()
     time.sleep(3)
     assert [r for _, r in proxy.requests(since=end) if r.startswith("POST") and "/pods" in r] == []

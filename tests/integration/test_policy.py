@@ -10,7 +10,7 @@ import pytest
 from kubernetes import client, watch
 from kubernetes.client.rest import ApiException
 
-from rig import GROUP, wait_for
+from rig import GROUP, stand_still, wait_for
 
 FAST = "--restart-backoff=1s"
 ATTEMPT = "batch.paddlepaddle.org/attempt"
@@ -144,7 +144,7 @@ def test_a_worker_that_ends_and_is_deleted_between_two_looks_is_not_trained_agai
     o = operator(FAST)
     plane.create(ns, "j", ps=None, worker=2)
     plane.wait_phase(ns, "j", "Running")
-    os.kill(o.p.pid, signal.SIGSTOP)
+    stand_still(o.p)
     end(plane, kubelet, ns, "j-worker-1", 0)
     plane.core.delete_namespaced_pod("j-worker-1", ns, grace_period_seconds=0)
     wait_for(lambda: "j-worker-1" not in plane.pods(ns))
@@ -208,9 +208,11 @@ def seconds(text):
 
 def test_a_deadline_is_kept_also_over_restarts_of_the_operator(plane, operator, kubelet, ns):
     o = operator()
-    job = plane.create(ns, "j", ps=None, worker=2, activeDeadlineSeconds=30, cleanPodPolicy="Never")
-    due = seconds(job["metadata"]["creationTimestamp"]) + 30
+    created = seconds(plane.create(ns, "j", ps=None, worker=2, cleanPodPolicy="Never")["metadata"]["creationTimestamp"])
     plane.wait_phase(ns, "j", "Running")
+    active = int(time.time() - created) + 30            # however long the pods took
+    plane.patch(ns, "j", {"spec": {"activeDeadlineSeconds": active}})
+    due = created + active
     time.sleep(max(0, due - 2 - time.time()))           # counted from here it would be over half a minute too late
     o.kill()
     o.start()

@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from rig import BIN, FEWER, ROOT, free_port, listens as port_listens, wait_for
+from rig import BIN, FEWER, ROOT, free_port, listens as port_listens, stand_still, wait_for
 from wire import Wire
 
 MEET = BIN / "meet"
@@ -351,7 +351,7 @@ def test_a_master_that_was_stopped_reads_before_it_judges(nodes):
 
     ask("join")
     assert c.getresponse().read().startswith(b"paddlerun met 1 ")
-    a.p.send_signal(signal.SIGSTOP)
+    stand_still(a.p)
     ask("run")
     time.sleep(3.5)                      # it is configured to report within 3 s
     a.p.send_signal(signal.SIGCONT)
@@ -806,7 +806,7 @@ def test_a_stopped_machine_ends_no_job(nodes):
     b = nodes("bb", master, silent_ms=2000)
     assert a.roster() == b.roster()
     for n in (b, a):
-        n.p.send_signal(signal.SIGSTOP)
+        stand_still(n.p)
     until = time.monotonic() + 4.5          # silent_ms, and 2 s for the answer
     wait_for(lambda: time.monotonic() > until)
     b.p.send_signal(signal.SIGCONT)

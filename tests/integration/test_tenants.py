@@ -9,7 +9,7 @@ import time
 import pytest
 import yaml
 
-from rig import GROUP, fetch, wait_for
+from rig import GROUP, fetch, stand_still, wait_for
 
 SECRET, TOKEN = "hunter2-of-the-tenant", "token-of-the-operator"
 ODD = ["%s%s%n%n", "../../../../api/v1/namespaces/kube-system/secrets", "a\nlevel=error msg=forged", "\u202e\u0007\x1b[31m", "x" * 3000]
@@ -110,7 +110,7 @@ def test_many_jobs_of_a_namespace_do_not_delay_the_job_of_another(plane, operato
     o = operator()
     plane.create(ns, "first", ps=None)
     plane.wait_phase(ns, "first", "Running")
-    o.p.send_signal(signal.SIGSTOP)
+    stand_still(o.p)
     try:
         with concurrent.futures.ThreadPoolExecutor(16) as pool:
             list(pool.map(lambda name: plane.create(ns, name, ps=None), crowd))
