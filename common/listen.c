@@ -85,11 +85,12 @@ static int listen_until(const struct addrinfo *list, uint16_t port, int64_t dead
     }
 }
 
-static int set_listen_error(
-    const char *addr, uint16_t port, int64_t ms, int failed, struct co_err *err) {
+static int set_listen_error(const char *addr, const struct addrinfo *list, uint16_t port,
+    int64_t ms, int failed, struct co_err *err) {
+    const struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
     char who[CO_HOST_MAX + 160] = "", tried[40] = "";
     if (failed == EADDRINUSE && err) {
-        co_port_holder(port, who, sizeof(who));
+        co_port_holder(list ? list->ai_addr : (const struct sockaddr *)&any, who, sizeof(who));
     }
     if (failed == EADDRINUSE && ms > 0) {
         (void)snprintf(tried, sizeof(tried), " within %g s", (double)ms / 1000);
@@ -118,10 +119,11 @@ int co_listen_within(const char *addr, int64_t ms, int *ret_fd, struct co_err *e
         }
     }
     int failed = listen_until(list, hp.port, co_now_ms() + ms, ret_fd);
+    int rc = failed ? set_listen_error(addr, list, hp.port, ms, failed, err) : 0;
     if (list) {
         freeaddrinfo(list);
     }
-    return failed ? set_listen_error(addr, hp.port, ms, failed, err) : 0;
+    return rc;
 }
 
 int co_listen(const char *addr, int *ret_fd, struct co_err *err) {

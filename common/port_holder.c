@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <inttypes.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,38 +29,88 @@ struct holder {
     char peer[PLACE_MAX];
 };
 
+/* An address; one of IPv4 as IPv6 maps it, and any address of either family as all zeros. */
+struct place {
+    struct in6_addr host;
+    uint16_t port;
+};
+
+static const struct in6_addr anywhere; /* zeros */
+
+static struct in6_addr map_v4(uint32_t v4) {
+    struct in6_addr a = {0};
+    if (v4 != INADDR_ANY) {
+        a.s6_addr32[2] = htonl(0xffff);
+        a.s6_addr32[3] = v4;
+    }
+    return a;
+}
+
+static struct place place_of(const struct sockaddr *at) {
+    union {
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } a;
+    bool v6 = at->sa_family == AF_INET6;
+    memcpy(&a, at, v6 ? sizeof(a.v6) : sizeof(a.v4));
+    return v6 ? (struct place){a.v6.sin6_addr, ntohs(a.v6.sin6_port)}
+              : (struct place){map_v4(a.v4.sin_addr.s_addr), ntohs(a.v4.sin_port)};
+}
+
+static bool same_host(const struct in6_addr *a, const struct in6_addr *b) {
+    return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+/* Whether a socket at one of them blocks the other. */
+static bool collide(const struct place *a, const struct place *b) {
+    return a->port == b->port && (same_host(&a->host, &b->host) || same_host(&a->host, &anywhere) ||
+                                     same_host(&b->host, &anywhere));
+}
+
 /* The tables have addresses as 32-bit words in this machine's byte order, in hexadecimal. */
-static void format_peer(const char *hex, unsigned port, char *ret_text, size_t size) {
+static struct place read_place(const char *hex, unsigned port) {
     uint32_t words[4] = {0};
-    char host[INET6_ADDRSTRLEN] = "?";
     size_t n = strlen(hex) / 8;
     for (size_t i = 0; i < n && i < 4; i++) {
         char word[9] = "";
         memcpy(word, hex + 8 * i, 8);
         words[i] = (uint32_t)strtoul(word, NULL, 16);
     }
-    bool mapped = n == 4 && !words[0] && !words[1] && words[2] == htonl(0xffff);
-    (void)inet_ntop(
-        n == 1 || mapped ? AF_INET : AF_INET6, mapped ? &words[3] : words, host, sizeof(host));
-    co_hostport_format(host, port, ret_text, size);
+    struct place p = {map_v4(words[0]), (uint16_t)port};
+    if (n == 4) {
+        memcpy(&p.host, words, sizeof(p.host));
+    }
+    return p;
+}
+
+static void format_place(const struct place *p, char *ret_text, size_t size) {
+    char host[INET6_ADDRSTRLEN] = "?";
+    bool v4 = IN6_IS_ADDR_V4MAPPED(&p->host);
+    (void)inet_ntop(v4 ? AF_INET : AF_INET6,
+        v4 ? (const void *)&p->host.s6_addr32[3] : (const void *)&p->host, host, sizeof(host));
+    co_hostport_format(host, p->port, ret_text, size);
 }
 
 /* A socket that listens says more than its connections. */
-static void look_into_table(const char *path, uint16_t port, struct holder *h) {
+static void look_into_table(const char *path, const struct place *at, struct holder *h) {
     FILE *f = fopen(path, "re");
-    char line[512], peer[33];
+    char line[512], own[33], peer[33];
     for (int i = 0; f && i < LINES_MAX && !h->listens && fgets(line, sizeof(line), f); i++) {
         unsigned local = 0, remote = 0, state = 0;
         unsigned long inode = 0;
-        if (sscanf(line, " %*d: %*[0-9A-Fa-f]:%x %32[0-9A-Fa-f]:%x %x %*s %*s %*s %*u %*u %lu",
-                &local, peer, &remote, &state, &inode) != 5 ||
-            local != port || (h->found && state != LISTENS && !inode)) {
+        if (sscanf(line, " %*d: %32[0-9A-Fa-f]:%x %32[0-9A-Fa-f]:%x %x %*s %*s %*s %*u %*u %lu",
+                own, &local, peer, &remote, &state, &inode) != 6 ||
+            local != at->port || (h->found && state != LISTENS && !inode)) {
+            continue;
+        }
+        const struct place here = read_place(own, local), there = read_place(peer, remote);
+        if (!collide(&here, at)) {
             continue;
         }
         h->found = true;
         h->listens = state == LISTENS;
         h->inode = inode;
-        format_peer(peer, remote, h->peer, sizeof(h->peer));
+        format_place(&there, h->peer, sizeof(h->peer));
     }
     if (f) {
         (void)fclose(f);
@@ -108,13 +159,14 @@ static void name_process(unsigned long inode, char *ret_text, size_t size) {
     }
 }
 
-void co_port_holder(uint16_t port, char *ret_text, size_t size) {
+void co_port_holder(const struct sockaddr *at, char *ret_text, size_t size) {
+    const struct place here = place_of(at);
     struct holder h = {.found = false};
     char who[80];
     /* The kernel may skip a socket of its table while others come and go. */
     for (int i = 0; i < LOOKS && !h.found; i++) {
-        look_into_table("/proc/self/net/tcp", port, &h);
-        look_into_table("/proc/self/net/tcp6", port, &h);
+        look_into_table("/proc/self/net/tcp", &here, &h);
+        look_into_table("/proc/self/net/tcp6", &here, &h);
     }
     *ret_text = '\0';
     if (!h.found) {
