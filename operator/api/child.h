@@ -43,13 +43,16 @@ enum api_blame { API_BLAME_NOBODY, API_BLAME_PROGRAM, API_BLAME_NODE, API_BLAME_
  *   runs on although the training has exited with 0   that container, code 0, no reason
  *
  * probes: of a container that ended as kubelet ends those whose probe fails, the probes that it has
- * (API_PROBE_*).  No status of a pod says more. */
+ * (API_PROBE_*).  No status of a pod says more.
+ *
+ * unstarted: its node could not start the container, for a reason that is not the container's. */
 enum { API_PROBE_LIVENESS = 1, API_PROBE_STARTUP = 2 };
 struct api_cause {
     const char *container, *reason, *message; /* message: the line that says why (common/cause.h) */
     const char *finished;                     /* when that container failed, RFC 3339 */
     int32_t exit_code;                        /* -1 when it did not terminate */
     uint8_t probes;
+    bool unstarted;
 };
 
 /* A container that failed is started again: it runs, or waits in CrashLoopBackOff. */

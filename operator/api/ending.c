@@ -13,6 +13,7 @@ enum {
     /* Seconds.  A condition has the control plane's time, a container its node's.  Nodes whose
      * clocks are set by NTP differ by far less; times are whole seconds. */
     CLOCKS_APART = 2,
+    NOT_STARTED = 128, /* exit code of a container that the runtime could not start */
 };
 
 /* What a container is to the job.  Of several that failed in the same second, the first in this
@@ -124,6 +125,24 @@ static bool is_lost_container(const char *reason) {
     return co_streq(reason, "ContainerStatusUnknown") || co_streq(reason, "Unknown");
 }
 
+/* Whether a node could not start a container for a reason that is not the container's, as when
+ * containerd waits in vain for a shim.  A command that is not there is in the words of the last
+ * layer, which makes the process. */
+static bool is_unstarted(const struct co_jnode *ended) {
+    static const char *const own[] = {"unable to start container process",
+        "starting container process caused", "exec: ", "executable file"};
+    const char *reason = co_jnode_str(ended, "reason");
+    const char *message = co_jnode_str(ended, "message");
+    /* Docker's code for a command that is not there is 127, of one that is no program 126. */
+    bool docker = co_streq(reason, "ContainerCannotRun") &&
+                  co_jnode_i64(co_jnode_get(ended, "exitCode")) == NOT_STARTED;
+    bool found = !text_of(message);
+    for (size_t i = 0; !found && i < CO_ARRAY_LEN(own); i++) {
+        found = strstr(message, own[i]);
+    }
+    return (docker || co_streq(reason, "StartError")) && !found;
+}
+
 /* Each layer of the runtime puts words before the message of the one below, of which only the last
  * is about the container. */
 static const char *without_layers(const char *message) {
@@ -186,7 +205,8 @@ static struct api_cause cause_of(const struct subject *s, const struct co_jnode 
         .message = without_layers(co_jnode_str(ended, "message")),
         .finished = co_jnode_str(ended, "finishedAt"),
         .exit_code = code < 0 || code > 255 ? 255 : (int32_t)code,
-        .probes = probes_of(s, container_status, init, ended)};
+        .probes = probes_of(s, container_status, init, ended),
+        .unstarted = is_unstarted(ended)};
 }
 
 static const char *const status_lists[] = {"initContainerStatuses", "containerStatuses"};
@@ -339,12 +359,15 @@ static void judge_failure(const struct subject *s, struct api_ending *e) {
     const char *message = co_jnode_str(s->status, "message");
     const struct co_jnode *d = s->disruption;
     int64_t failed = co_time_of(c.finished);
-    e->blame = API_BLAME_PROGRAM;
+    e->blame = c.unstarted ? API_BLAME_NODE : API_BLAME_PROGRAM;
     if (failed && failed + CLOCKS_APART < s->asked) {
         e->cause = c;
         return;
     }
-    c.probes = d || reason ? 0 : c.probes; /* that says why it was stopped */
+    if (d || reason) { /* that says why it was stopped */
+        c.probes = 0;
+        c.unstarted = false;
+    }
     if (d) {
         e->blame = API_BLAME_NODE;
         c.reason = reason ? reason : co_jnode_str(d, "reason");
@@ -486,8 +509,9 @@ static void judge_live(const struct subject *s, struct api_ending *e) {
         return;
     }
     if (find_trouble(s, e) != NO_TROUBLE) {
-        /* A node that was rebooted starts its containers again: nobody takes the pod away. */
-        bool own = e->repeats && !is_lost_container(e->cause.reason);
+        /* A node that was rebooted, or could not start one, starts its containers again: nobody
+         * takes the pod away. */
+        bool own = e->repeats && !is_lost_container(e->cause.reason) && !e->cause.unstarted;
         e->blame = own && !s->deleting ? API_BLAME_PROGRAM : e->blame;
         return;
     }

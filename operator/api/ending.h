@@ -3,7 +3,8 @@
  *
  *   whose doing           what says so                                          restarts the group
  *   API_BLAME_NODE         condition DisruptionTarget, a reason of the pod or     not counted
- *                         of a container that kubelet gives for the node
+ *                         of a container that kubelet gives for the node,
+ *                         a container that the node could not start
  *   API_BLAME_USER         the pod was being deleted, and nothing else said       not counted
  *   API_BLAME_PROGRAM      all else: exit codes, memory limits, storage limits,   counted
  *                         probes, commands that cannot be started, deadlines

@@ -13,6 +13,7 @@ struct row {
     bool repeats, runs_on;
     enum api_again again;
     uint8_t probes;
+    bool unstarted;
 };
 
 /* The training is "main", beside it the template has "ship"; a webhook adds "proxy". */
@@ -65,6 +66,11 @@ struct row {
         "137", "null", "ContainerStatusUnknown", NO_PLACE) "}}"
 #define LOST_AGAIN(now, code, at, why)                                                             \
     "{'name':'main','restartCount':1,'state':{" now "},'lastState':{" ENDS(code, at, why, "") "}}"
+#define SHIM_LATE                                                                                  \
+    "failed to create containerd task: failed to create shim task: context deadline exceeded: "    \
+    "unknown"
+#define UNSTARTED(name)                                                                            \
+    "{'name':'" name "','state':{" ENDS("128", AT("47"), "StartError", SHIM_LATE) "}}"
 #define REJECTED(why, said) WHY(why, "Pod was rejected: " said) "'qosClass':'BestEffort'"
 
 #define NOBODY API_BLAME_NOBODY
@@ -266,6 +272,26 @@ static const struct row rows[] = {
         RUNNING "'conditions':[{'type':'DisruptionTarget','status':'False','reason':"
                 "'PreemptionByScheduler'}]," C(RUNS("main")),
         API_POD_RUNNING, NOBODY, "", "", "", -1},
+    {"containerd waits in vain for the gate's shim", "",
+        NEVER ",'initContainers':[{'name':'g'}]," MAIN,
+        FAILED I(UNSTARTED("g")) "," C(WAITS("main", "PodInitializing", "")), API_POD_FAILED, NODE,
+        "g", "StartError", "deadline exceeded", 128, .unstarted = true},
+    {"a process of the sandbox is not there", "", NEVER "," MAIN,
+        FAILED C("{'name':'main','state':{" ENDS("128", AT("47"), "StartError",
+            "OCI runtime create failed: runc create failed: namespace path: lstat /proc/0/ns/ipc: "
+            "no such file or directory") "}}"),
+        API_POD_FAILED, NODE, "main", "StartError", "lstat /proc/0/ns/ipc", 128, .unstarted = true},
+    {"the same with Docker", "", NEVER "," MAIN,
+        FAILED C("{'name':'main','state':{" ENDS(
+            "128", AT("47"), "ContainerCannotRun", "context deadline exceeded") "}}"),
+        API_POD_FAILED, NODE, "main", "ContainerCannotRun", "deadline exceeded", 128,
+        .unstarted = true},
+    {"it was not started, then its node was drained", "", NEVER "," MAIN,
+        FAILED TARGET("EvictionByEvictionAPI", "Eviction API: evicting", "55") C(UNSTARTED("main")),
+        API_POD_FAILED, NODE, "main", "StartError", "deadline exceeded", 128, .unstarted = true},
+    {"it was drained, and not started", "", NEVER "," MAIN,
+        FAILED TARGET("EvictionByEvictionAPI", "Eviction API: evicting", "40") C(UNSTARTED("main")),
+        API_POD_FAILED, NODE, "main", "EvictionByEvictionAPI", "Eviction API", 128},
     /* ---- the user's doing ---- */
     {"R deleted, it runs on for its grace period", GRACE("31", "30"), NEVER "," MAIN,
         RUNNING C(RUNS("main")), API_POD_RUNNING, USER, "", "", "", -1},
@@ -434,6 +460,11 @@ static const struct row rows[] = {
         "'restartPolicy':'Always'," PROBED("livenessProbe"),
         RUNNING C(LIVED("'state':{'running':{}},'lastState'", "0", "Completed", "41", "50")),
         API_POD_RUNNING, NOBODY, "main", "Completed", "", 0, .again = API_AGAIN_RUNS},
+    {"its node does not start it, again and again", OWN("main"), ON_FAILURE "," MAIN,
+        RUNNING C("{'name':'main','restartCount':1,'state':{" BACKS_OFF
+                  "},'lastState':{" ENDS("128", AT("47"), "StartError", SHIM_LATE) "}}"),
+        API_POD_RUNNING, NOBODY, "main", "StartError", "deadline exceeded", 128, .repeats = true,
+        .again = API_AGAIN_WAITS, .unstarted = true},
     /* ---- pods that wait ---- */
     {"R no ConfigMap", "", NEVER "," MAIN,
         PENDING C(WAITS("main", "CreateContainerConfigError", "configmap \\\"none\\\" not found")),
@@ -471,10 +502,11 @@ static void what_kubernetes_says_of_a_pod_has_one_meaning(void **state) {
         const struct api_cause *c = &e.cause;
         if (e.phase != r->phase || e.blame != r->blame || e.repeats != r->repeats ||
             e.runs_on != r->runs_on || e.again != r->again || c->probes != r->probes ||
-            c->exit_code != r->code || strcmp(or_empty(c->container), r->container) != 0 ||
+            c->unstarted != r->unstarted || c->exit_code != r->code ||
+            strcmp(or_empty(c->container), r->container) != 0 ||
             strcmp(or_empty(c->reason), r->reason) != 0 ||
             !strstr(or_empty(c->message), r->message) ||
-            strstr(or_empty(c->message), "runc create failed")) {
+            strstr(or_empty(c->message), "runc create failed: unable")) {
             fail_msg(
                 "%s: phase %d blame %d repeats %d runs on %d again %d probes %d code %d \"%s\" "
                 "\"%s\" \"%s\"",

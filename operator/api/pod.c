@@ -108,9 +108,10 @@ static void put_cause(struct api_packer *p, const struct api_cause *c) {
 
 static struct api_pod *pack_pod(
     struct api_packer *p, const struct api_pod *pod, const struct api_cause *cause) {
-    static const struct api_cause none = {"", "", "", "", -1, 0};
-    struct pod_with_cause all = {
-        .pod = *pod, .cause = {.exit_code = cause->exit_code, .probes = cause->probes}};
+    static const struct api_cause none = {"", "", "", "", -1, 0, false};
+    struct pod_with_cause all = {.pod = *pod,
+        .cause = {
+            .exit_code = cause->exit_code, .probes = cause->probes, .unstarted = cause->unstarted}};
     if (is_none(cause)) {
         all.pod.cause = &none;
         return api_pack(p, &all, sizeof(all.pod));
@@ -183,10 +184,11 @@ bool api_pod_differs(const struct api_child *of, const struct api_child *with) {
         }
     }
     return a->c.deleting != b->c.deleting || a->cause->exit_code != b->cause->exit_code ||
-           a->cause->probes != b->cause->probes || a->index != b->index ||
-           a->attempt != b->attempt || a->restarts != b->restarts || a->role != b->role ||
-           a->phase != b->phase || a->reported != b->reported || a->coord != b->coord ||
-           a->passed != b->passed || a->ready != b->ready || a->blame != b->blame ||
-           a->lost != b->lost || a->at_once != b->at_once || a->asks_names != b->asks_names ||
-           a->runs_on != b->runs_on || a->repeats != b->repeats || a->again != b->again;
+           a->cause->probes != b->cause->probes || a->cause->unstarted != b->cause->unstarted ||
+           a->index != b->index || a->attempt != b->attempt || a->restarts != b->restarts ||
+           a->role != b->role || a->phase != b->phase || a->reported != b->reported ||
+           a->coord != b->coord || a->passed != b->passed || a->ready != b->ready ||
+           a->blame != b->blame || a->lost != b->lost || a->at_once != b->at_once ||
+           a->asks_names != b->asks_names || a->runs_on != b->runs_on || a->repeats != b->repeats ||
+           a->again != b->again;
 }

@@ -66,7 +66,9 @@ const char *plan_reason_of_pod(const struct api_pod *pod, char *ret_text, size_t
     if (cause->probes) {
         say_probe(pod, probe, sizeof(probe));
     }
-    if (cause->exit_code >= 0) {
+    if (cause->unstarted) {
+        (void)snprintf(code, sizeof(code), "its node could not start it");
+    } else if (cause->exit_code >= 0) {
         (void)snprintf(code, sizeof(code), "exit code %" PRId32, cause->exit_code);
     }
     /* A long line leaves room for what follows it. */

@@ -16,6 +16,9 @@
 enum {
     BACKOFF_FACTOR_MAX = 36, /* with 10 s: 6 min, as for a Job */
     HEALTHY = 600,           /* after so many seconds of Running the backoff starts over */
+    /* A node could not start a container.  After so many times the first backoff, with 10 s three
+     * restarts in a row, nodes are not why. */
+    UNSTARTED_FACTOR = 4,
 };
 
 /* ---- what was stored ------------------------------------------------------------------------ */
@@ -106,19 +109,18 @@ static bool names_reason(const json_t *reasons, const char *reason) {
 
 /* What the node or a user did to a pod is none of the program's exit codes, nor its failure: such
  * a pod needs a rule that names its reason. */
-static bool rule_fits(const struct api_rule *rule, const struct api_pod *pod) {
+static bool rule_fits(const struct api_rule *rule, const struct api_pod *pod, bool own) {
     int32_t code = pod->cause->exit_code;
     bool coded = code >= 0 && code <= 255 && (rule->codes[code / 64] >> (code % 64) & 1);
-    bool named = rule->reasons ? names_reason(rule->reasons, pod->cause->reason)
-                               : pod->blame == API_BLAME_PROGRAM;
+    bool named = rule->reasons ? names_reason(rule->reasons, pod->cause->reason) : own;
     return (rule->role == API_NO_ROLE || rule->role == pod->role) && (rule->any_code || coded) &&
            named;
 }
 
 /* The index of the first rule that matches, or n_rules. */
-static size_t find_rule(const struct api_job *job, const struct api_pod *pod) {
+static size_t find_rule(const struct api_job *job, const struct api_pod *pod, bool own) {
     size_t i = 0;
-    while (i < job->n_rules && !rule_fits(&job->rules[i], pod)) {
+    while (i < job->n_rules && !rule_fits(&job->rules[i], pod, own)) {
         i++;
     }
     return i;
@@ -135,13 +137,23 @@ static bool restart_without_node(struct plan_assessment *o, const struct plan_ch
     return true;
 }
 
+/* Whether the program is why the pod failed.  A container that no node starts is the program's. */
+static bool is_own_failure(
+    const struct plan_assessment *o, const struct plan_children *w, const struct api_pod *pod) {
+    bool in_vain = pod->cause->unstarted && !was_healthy(w) &&
+                   o->backoff >= w->settings->restart_backoff * UNSTARTED_FACTOR;
+    return pod->blame == API_BLAME_PROGRAM || in_vain;
+}
+
 void plan_policy_failed(
     struct plan_assessment *o, const struct plan_children *w, const struct api_pod *pod) {
     const struct api_job *job = w->job;
     char cause[sizeof(o->message) - 80];
     const char *reason = plan_reason_of_pod(pod, cause, sizeof(cause));
-    size_t rule = find_rule(job, pod);
-    bool own = pod->blame == API_BLAME_PROGRAM;
+    bool own = is_own_failure(o, w, pod);
+    size_t rule = find_rule(job, pod, own);
+    /* Nothing of it has run that a policy could be about. */
+    bool restarts = api_job_restarts(job) || (pod->cause->unstarted && !own);
     enum api_action_on_failure action = rule < job->n_rules ? job->rules[rule].action
                                         : own               ? API_RESTART
                                                             : API_IGNORE;
@@ -150,7 +162,7 @@ void plan_policy_failed(
         return;
     }
     o->phase = API_PHASE_FAILED;
-    if (!api_job_restarts(job)) {
+    if (!restarts) {
         plan_reason_quote(o, reason, "%s", cause);
     } else if (action == API_FAIL) {
         plan_reason_say(o, "FailurePolicy", "rule %zu of failurePolicy: %s", rule + 1, cause);

@@ -200,6 +200,16 @@ static void a_lost_status_does_not_end_an_attempt(void **state) {
 #define OVERFILLED                                                                                 \
     "{'phase':'Failed','reason':'Evicted','message':'Usage of EmptyDir volume s exceeds the "      \
     "limit 1Mi'}"
+#define NOT_STARTED(list, name, why)                                                               \
+    "{'phase':'Failed','podIP':'10.0.0.1','" list "':[{'name':'" name "','state':{'terminated':{"  \
+    "'exitCode':128,'reason':'StartError','finishedAt':'2026-01-01T00:00:01Z','message':'" why     \
+    "'}}}]}"
+#define SHIM_LATE "failed to create shim task: context deadline exceeded: unknown"
+#define GATE_LATE NOT_STARTED("initContainerStatuses", "coord-paddle", SHIM_LATE)
+#define MAIN_LATE NOT_STARTED("containerStatuses", "main", SHIM_LATE)
+#define NO_COMMAND                                                                                 \
+    NOT_STARTED("containerStatuses", "main",                                                       \
+        "unable to start container process: exec: \\'x\\': executable file not found")
 #define RULES(rules) ",'failurePolicy':[" rules "]"
 #define RULE(action, rest) "{'action':'" action "'" rest "}"
 
@@ -219,6 +229,15 @@ static const struct {
     {LIMIT(1) RULES(RULE("Fail", "")), DISRUPTED, "Restarting", "PreemptionByScheduler", "0"},
     {LIMIT(1) RULES(RULE("Fail", ",'reasons':['PreemptionByScheduler']")), DISRUPTED, "Failed",
         "FailurePolicy", "0"},
+    {"", GATE_LATE, "Restarting", "StartError", "0"},
+    {"", MAIN_LATE, "Restarting", "StartError", "0"},
+    {LIMIT(0), GATE_LATE, "Restarting", "StartError", "0"},
+    {LIMIT(0) RULES(RULE("Fail", ",'exitCodes':'1-255'")), MAIN_LATE, "Restarting", "StartError",
+        "0"},
+    {LIMIT(0) RULES(RULE("Fail", ",'reasons':['StartError']")), GATE_LATE, "Failed",
+        "FailurePolicy", "0"},
+    {"", NO_COMMAND, "Failed", "StartError", "0"},
+    {LIMIT(0), NO_COMMAND, "Failed", "BackoffLimitExceeded", "0"},
     {LIMIT(1), OVERFILLED, "Restarting", "Evicted", "1"},
     {LIMIT(0), OVERFILLED, "Failed", "BackoffLimitExceeded", "0"},
     {LIMIT(1) RULES(RULE("Fail", ",'exitCodes':'3'")), CODE("3"), "Failed", "FailurePolicy", "0"},
@@ -253,6 +272,46 @@ static void failures_give_the_phase_and_reason_of_their_policy(void **state) {
             strcmp(restarts, meanings[i].restarts) != 0) {
             fail_msg("row %zu: %s, %s, %s", i, phase, reason, restarts);
         }
+        tk_done(&c);
+    }
+}
+
+#define GATE_UNSTARTED                                                                             \
+    "pod x-worker-0, container coord-paddle: its node could not start it (StartError): " SHIM_LATE
+
+/* With and without a policy.  After 600 s of Running the tries begin again. */
+static void a_container_that_no_node_starts_fails_the_job_after_three_restarts(void **state) {
+    (void)state;
+    static const struct {
+        const char *policy, *reason, *before;
+    } rows[] = {
+        {"", "StartError", ""},
+        {LIMIT(0), "BackoffLimitExceeded", "after 0 restarts: "},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOFREE char *spec = co_xasprintf(TWO "%s", rows[i].policy);
+        struct tk_cluster c = running_cluster(spec);
+        for (int attempt = 0, wait = 10; attempt < 6; attempt++, wait *= 2) {
+            wait = attempt == 3 ? 10 : wait;
+            c.now += attempt == 3 ? 600 : 1;
+            tk_pod_status(&c, "x-worker-0", GATE_LATE);
+            CO_AUTOFREE char *event = co_xasprintf(
+                "!Restarting: in %d s: restart that is not counted: " GATE_UNSTARTED, wait);
+            expect_events(&c, event);
+            expect_status(&c, "phase", "Restarting");
+            rest(&c);
+            bury(&c);
+            c.now += wait;
+            rest(&c);
+            run_all(&c);
+            expect_status(&c, "phase", "Running");
+            expect_status(&c, "restarts", "0");
+        }
+        tk_pod_status(&c, "x-worker-0", GATE_LATE);
+        CO_AUTOFREE char *failed =
+            co_xasprintf("True %s %s" GATE_UNSTARTED, rows[i].reason, rows[i].before);
+        expect_status(&c, "phase", "Failed");
+        expect_condition(&c, "Failed", failed);
         tk_done(&c);
     }
 }
@@ -736,6 +795,7 @@ int main(void) {
         cmocka_unit_test(old_pods_that_do_not_end_are_named),
         cmocka_unit_test(a_lost_status_does_not_end_an_attempt),
         cmocka_unit_test(failures_give_the_phase_and_reason_of_their_policy),
+        cmocka_unit_test(a_container_that_no_node_starts_fails_the_job_after_three_restarts),
         cmocka_unit_test(containers_that_restart_in_place_restart_no_group),
         cmocka_unit_test(a_pod_that_is_deleted_while_others_run_restarts_the_group),
         cmocka_unit_test(a_pod_that_is_lost_as_its_job_is_edited_restarts_the_group),
