@@ -9,6 +9,7 @@
 #include "common/word_list.h"
 #include "operator/api/quantity.h"
 #include "operator/api/validate_labels.h"
+#include "operator/api/validate_parts.h"
 
 enum { QUANTITY_ONE = 1000000000 }; /* in nano */
 
@@ -455,4 +456,5 @@ void api_template_validate(
     check_resources(&w, spec, path);
     check_tolerations(&w, spec, path);
     check_labels(&w, tmpl, base);
+    api_parts_validate(spec, path, to);
 }

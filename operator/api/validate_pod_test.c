@@ -19,6 +19,7 @@ static void collect(void *arg, const char *path, const char *message) {
 
 #define BASE "spec.worker.template.spec"
 #define C(more) "'containers':[{'name':'m','image':'i'" more "}]"
+#define PROBE "{'tcpSocket':{'port':1}}"
 #define WANTS(requests, limits) C(",'resources':{'requests':{" requests "},'limits':{" limits "}}")
 
 static const struct {
@@ -127,10 +128,10 @@ static const struct {
     /* what a pod cannot be created with */
     {"'initContainers':[{'name':'i','image':'i','restartPolicy':'Sometimes'}]," C(""),
         ".initContainers.0.restartPolicy is \"Sometimes\", expected"},
-    {"'initContainers':[{'name':'i','image':'i','readinessProbe':{}}]," C(""),
+    {"'initContainers':[{'name':'i','image':'i','readinessProbe':" PROBE "}]," C(""),
         ".initContainers.0 has a readinessProbe, which init containers may have with"},
-    {"'initContainers':[{'name':'i','image':'i','restartPolicy':'Always','readinessProbe':{}}]," C(
-         ",'readinessProbe':{}"),
+    {"'initContainers':[{'name':'i','image':'i','restartPolicy':'Always','readinessProbe':" PROBE
+     "}]," C(",'readinessProbe':" PROBE),
         NULL},
     {"'ephemeralContainers':[{'name':'e','image':'i'}]," C(""), " has ephemeralContainers"},
     {"'tolerations':[{'key':'a','operator':'exists'}]," C(""),
@@ -145,7 +146,8 @@ static const struct {
            "'selector':{'matchExpressions':[{'key':'b c'}]}}}}}]",
         ".volumes.1.ephemeral.volumeClaimTemplate.spec.selector.matchExpressions.0.key has a key"},
     {C("") ",'volumes':[{'name':'d','csi':{'volumeAttributes':{'topologyKey':'a b'}}}]", NULL},
-    {C("") ",'topologySpreadConstraints':[{'topologyKey':'a b'}]",
+    {C("") ",'topologySpreadConstraints':[{'topologyKey':'a b','maxSkew':1,'whenUnsatisfiable':"
+           "'ScheduleAnyway'}]",
         ".topologySpreadConstraints.0.topologyKey has a key"},
 };
 
