@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static void *require_memory(void *p) {
+void *co_xmemory(void *p) {
     if (!p) {
         static const char text[] = "out of memory\n";
         (void)!write(2, text, sizeof(text) - 1);
@@ -18,11 +18,11 @@ static void *require_memory(void *p) {
 }
 
 void *co_xmalloc(size_t size) {
-    return require_memory(malloc(size ? size : 1));
+    return co_xmemory(malloc(size ? size : 1));
 }
 
 void *co_xcalloc(size_t n, size_t size) {
-    return require_memory(calloc(n ? n : 1, size ? size : 1));
+    return co_xmemory(calloc(n ? n : 1, size ? size : 1));
 }
 
 void *co_xrealloc(void *p, size_t n, size_t size) {
@@ -30,7 +30,7 @@ void *co_xrealloc(void *p, size_t n, size_t size) {
     if (__builtin_mul_overflow(n, size, &bytes)) {
         bytes = SIZE_MAX;
     }
-    return require_memory(realloc(p, bytes ? bytes : 1));
+    return co_xmemory(realloc(p, bytes ? bytes : 1));
 }
 
 void *co_xgrow(void *p, size_t n, size_t size) {
@@ -38,11 +38,11 @@ void *co_xgrow(void *p, size_t n, size_t size) {
 }
 
 char *co_xstrdup(const char *s) {
-    return require_memory(strdup(s));
+    return co_xmemory(strdup(s));
 }
 
 char *co_xstrndup(const char *s, size_t n) {
-    return require_memory(strndup(s, n));
+    return co_xmemory(strndup(s, n));
 }
 
 char *co_xasprintf(const char *fmt, ...) {
@@ -53,7 +53,7 @@ char *co_xasprintf(const char *fmt, ...) {
         text = NULL;
     }
     va_end(ap);
-    return require_memory(text);
+    return co_xmemory(text);
 }
 
 int co_try_alloc(

@@ -42,6 +42,7 @@ static inline void co_closep(const int *fd);
 
 #define CO_ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
+void *co_xmemory(void *p) __attribute__((returns_nonnull)); /* p, or aborts for NULL */
 void *co_xmalloc(size_t size) __attribute__((malloc, returns_nonnull));
 void *co_xcalloc(size_t n, size_t size) __attribute__((malloc, returns_nonnull));
 void *co_xrealloc(void *p, size_t n, size_t size) __attribute__((returns_nonnull));

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "common/huge.h"
 #include "common/interrupt.h"
 #include "runtime/train/ps/client/client_internal.h"
 #include "runtime/train/ps/client/geo.h"
@@ -31,24 +32,30 @@ struct psc_exchanges {
     struct exchange at[]; /* by table */
 };
 
+/* Of a dense table's values. */
+static size_t bytes_of(const struct ps_table *t) {
+    return t->spec.size * sizeof(float);
+}
+
 struct psc_exchanges *psc_exchanges_new(struct rt_client *c) {
     struct psc_exchanges *x = co_xcalloc(1, sizeof(*x) + c->n_tables * sizeof(x->at[0]));
     x->c = c;
     pthread_mutex_init(&x->m, NULL);
     for (uint32_t i = 0; i < c->n_tables; i++) {
         const struct ps_table *t = &c->tables[i];
-        x->at[i].rest = t->int8 ? co_xcalloc(t->spec.size, sizeof(float)) : NULL;
-        x->at[i].known.w = t->int8 ? co_xcalloc(t->spec.size, sizeof(float)) : NULL;
+        x->at[i].rest = t->int8 ? co_huge_xalloc(bytes_of(t)) : NULL;
+        x->at[i].known.w = t->int8 ? co_huge_xalloc(bytes_of(t)) : NULL;
     }
     return x;
 }
 
 void psc_exchanges_free(struct psc_exchanges *x) {
     for (uint32_t i = 0; x && i < x->c->n_tables; i++) {
-        free(x->at[i].sum);
-        free(x->at[i].sending);
-        free(x->at[i].rest);
-        free(x->at[i].known.w);
+        size_t bytes = bytes_of(&x->c->tables[i]);
+        co_huge_free(x->at[i].sum, bytes);
+        co_huge_free(x->at[i].sending, bytes);
+        co_huge_free(x->at[i].rest, bytes);
+        co_huge_free(x->at[i].known.w, bytes);
         free(x->at[i].known.versions);
         psc_call_free(x->at[i].ready);
     }
@@ -216,8 +223,8 @@ static bool try_merge(struct psc_exchanges *x, uint32_t table, const float *grad
         *ret_ready = co_steal_ptr(e->ready);
     }
     if (!e->sum) {
-        e->sum = co_xmalloc(n * sizeof(float));
-        e->sending = co_xmalloc(n * sizeof(float));
+        e->sum = co_huge_xalloc(n * sizeof(float));
+        e->sending = co_huge_xalloc(n * sizeof(float));
     }
     if (*ret_send) {
         e->busy = true;

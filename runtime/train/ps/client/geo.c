@@ -2,6 +2,7 @@
  * last one at the end.  A table has at most one round in flight.  Runs on the program's threads. */
 #include "runtime/train/ps/client/geo.h"
 
+#include "common/huge.h"
 #include "runtime/train/ps/client/geo_part.h"
 
 static bool is_sparse(const struct psc_geo_table *t) {
@@ -27,11 +28,11 @@ static void make_copy(struct psc_geo_table *t) {
 }
 
 static void drop_copy(struct psc_geo_table *t) {
-    free(co_steal_ptr(t->local));
-    free(co_steal_ptr(t->base));
-    free(co_steal_ptr(t->state));
-    free(co_steal_ptr(t->delta));
-    free(co_steal_ptr(t->server));
+    co_huge_free(co_steal_ptr(t->local), t->n * sizeof(float));
+    co_huge_free(co_steal_ptr(t->base), t->n * sizeof(float));
+    co_huge_free(co_steal_ptr(t->state), t->n_state * sizeof(float));
+    co_huge_free(co_steal_ptr(t->delta), t->n * sizeof(float));
+    co_huge_free(co_steal_ptr(t->server), t->n * sizeof(float));
     free(co_steal_ptr(t->changed));
     free(co_steal_ptr(t->ids));
     free(co_steal_ptr(t->fetched));

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/bytes.h"
+#include "common/huge.h"
 #include "runtime/train/ps/client/geo_part.h"
 #include "runtime/train/ps/finite.h"
 
@@ -14,12 +15,12 @@ static void take_values(struct psc_geo_table *t, const float *server) {
         psc_geo_merge(t->local, t->base, server, t->n);
         return;
     }
-    t->local = co_xmalloc(t->n * sizeof(float));
-    t->base = co_xmalloc(t->n * sizeof(float));
+    t->local = co_huge_xalloc(t->n * sizeof(float));
+    t->base = co_huge_xalloc(t->n * sizeof(float));
     memcpy(t->local, server, t->n * sizeof(float));
     memcpy(t->base, server, t->n * sizeof(float));
     if (t->n_state > 0) {
-        t->state = co_xmalloc(t->n_state * sizeof(float));
+        t->state = co_huge_xalloc(t->n_state * sizeof(float));
         optim_state_init(&t->table->local_optim, t->n, t->state);
     }
 }
@@ -90,8 +91,8 @@ int psc_geo_push_dense(
 int psc_geo_dense_begin(struct psc_geo_table *t, struct co_err *err) {
     struct psc_geo *g = t->g;
     if (!t->delta) {
-        t->delta = co_xmalloc(t->n * sizeof(float));
-        t->server = co_xmalloc(t->n * sizeof(float));
+        t->delta = co_huge_xalloc(t->n * sizeof(float));
+        t->server = co_huge_xalloc(t->n * sizeof(float));
     }
     pthread_mutex_lock(&g->m);
     bool dirty = t->dirty;

@@ -1,42 +1,47 @@
 /* Dense tables in a shard: blocks of values, each with its own optimizer state. */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
 #include "common/bytes.h"
+#include "common/huge.h"
 #include "runtime/train/ps/finite.h"
 #include "runtime/train/ps/shard/part.h"
 #include "runtime/train/ps/shard/snapshot.h"
 #include "runtime/train/table/int8.h"
 #include "runtime/train/table/narrow.h"
 
-static int make_block(struct shard_dense_block *b, const struct ps_table *table, size_t n,
-    bool sync, size_t bytes_max, struct co_err *err) {
+/* A table's memory: block after block, the arrays of each one behind the other, from cache line to
+ * cache line. */
+static size_t lines(size_t bytes) {
+    return (bytes + 63) / 64 * 64;
+}
+
+static size_t block_bytes(const struct ps_table *table, size_t n, bool sync) {
+    size_t values = lines(n * sizeof(float));
+    return values + lines(ps_table_state(table, n) * sizeof(float)) + (sync ? values : 0) +
+           (table->int8 ? values + lines(table_int8_bytes(n)) : 0);
+}
+
+static void *cut(unsigned char **at, size_t bytes) {
+    void *piece = bytes > 0 ? *at : NULL;
+    *at += lines(bytes);
+    return piece;
+}
+
+static void make_block(struct shard_dense_block *b, const struct ps_table *table, size_t n,
+    bool sync, unsigned char **at) {
     b->n = n;
     b->n_state = ps_table_state(table, n);
     b->version = table->int8 ? (uint32_t)ps_incarnation() : 0;
-    void *w = NULL, *state = NULL, *sum = NULL, *known = NULL, *delta = NULL;
-    int rc = co_try_alloc(n, sizeof(float), bytes_max, "values", &w, err);
-    if (rc == 0 && b->n_state > 0) {
-        rc = co_try_alloc(b->n_state, sizeof(float), bytes_max, "optimizer state", &state, err);
-    }
-    if (rc == 0 && sync) {
-        rc = co_try_alloc(n, sizeof(float), bytes_max, "gradients", &sum, err);
-    }
-    b->w = w;
-    b->state = state;
-    if (rc == 0 && table->int8) {
-        rc = co_try_alloc(n, sizeof(float), bytes_max, "values of trainers", &known, err);
-    }
-    if (rc == 0 && table->int8) {
-        rc = co_try_alloc(table_int8_bytes(n), 1, bytes_max, "changes", &delta, err);
-    }
-    b->sum = sum;
-    b->known = known;
-    b->delta = delta;
-    if (rc == 0 && state) {
+    b->w = cut(at, n * sizeof(float));
+    b->state = cut(at, b->n_state * sizeof(float));
+    b->sum = cut(at, sync ? n * sizeof(float) : 0);
+    b->known = cut(at, table->int8 ? n * sizeof(float) : 0);
+    b->delta = cut(at, table->int8 ? table_int8_bytes(n) : 0);
+    if (b->state) {
         optim_state_init(&table->optim, n, b->state);
     }
-    return rc;
 }
 
 int shard_dense_init(struct shard_tables *t, struct shard_table *st, struct co_err *err) {
@@ -58,22 +63,23 @@ int shard_dense_init(struct shard_tables *t, struct shard_table *st, struct co_e
     st->n_blocks = ps_dense_chunks(part.n);
     st->blocks = co_xcalloc(st->n_blocks, sizeof(*st->blocks));
     for (uint32_t i = 0; i < st->n_blocks; i++) {
-        rc = make_block(&st->blocks[i], st->table, ps_dense_chunk(part, i).n, sync, bytes, err);
-        if (rc < 0) {
-            return co_err_wrap(err, "table \"%s\"", st->table->name);
-        }
+        st->dense_bytes += block_bytes(st->table, ps_dense_chunk(part, i).n, sync);
     }
+    st->dense = co_huge_alloc(st->dense_bytes);
+    if (!st->dense) {
+        return co_err_set(err, CO_NOMEMORY, "table \"%s\": no memory for %zu bytes",
+            st->table->name, st->dense_bytes);
+    }
+    unsigned char *at = st->dense;
+    for (uint32_t i = 0; i < st->n_blocks; i++) {
+        make_block(&st->blocks[i], st->table, ps_dense_chunk(part, i).n, sync, &at);
+    }
+    assert(at == st->dense + st->dense_bytes);
     return 0;
 }
 
 void shard_dense_done(struct shard_table *st) {
-    for (uint32_t i = 0; st->blocks && i < st->n_blocks; i++) {
-        free(st->blocks[i].w);
-        free(st->blocks[i].state);
-        free(st->blocks[i].sum);
-        free(st->blocks[i].known);
-        free(st->blocks[i].delta);
-    }
+    co_huge_free(st->dense, st->dense_bytes);
     free(st->blocks);
 }
 

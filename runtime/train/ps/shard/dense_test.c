@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "common/huge.h"
 #include "runtime/train/ps/shard/part.h"
 #include "runtime/train/ps/shard/restore.h"
 #include "runtime/train/ps/shard/tables_testing.h"
@@ -118,6 +119,29 @@ static void blocks_are_apart(void **unused) {
         pull(&w, 1, TAIL, -1, -1);
         testing_end(&w);
     }
+}
+
+/* The memory of one whose blocks fill huge pages. */
+static void blocks_of_a_large_table_are_apart(void **unused) {
+    enum { BLOCKS = 41 };
+    static const struct rt_table_spec spec = {.name = "w",
+        .kind = RT_DENSE,
+        .size = (BLOCKS - 1) * PS_DENSE_CHUNK + TAIL,
+        .optimizer = "adam:lr=1"};
+    (void)unused;
+    struct testing w;
+    testing_start(&w, &spec, 1, RT_SYNC);
+    assert_true(w.t.tables[0].dense_bytes > 2 * (size_t)CO_HUGE_MIN);
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        uint32_t n = i < BLOCKS - 1 ? PS_DENSE_CHUNK : TAIL;
+        pull(&w, i, n, 0, 0);
+        assert_null(testing_do(&w, values(RPC_FRAME_PUSH_DENSE, i, n, 1)));
+        assert_null(testing_do(&w, values(RPC_FRAME_PUT_DENSE, i, n, (float)i)));
+    }
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        pull(&w, i, i < BLOCKS - 1 ? PS_DENSE_CHUNK : TAIL, (float)i, 1);
+    }
+    testing_end(&w);
 }
 
 /* Values and state, as a save reads them, bring a table back; then it trains on as if nothing had
@@ -575,6 +599,7 @@ int main(void) {
         cmocka_unit_test(gradients_count_at_once_or_with_the_step),
         cmocka_unit_test(differences_are_added),
         cmocka_unit_test(blocks_are_apart),
+        cmocka_unit_test(blocks_of_a_large_table_are_apart),
         cmocka_unit_test(restored_values_train_on_with_their_state),
         cmocka_unit_test(a_value_that_is_not_finite_is_named),
         cmocka_unit_test(a_frame_that_does_not_fit_is_refused_with_its_numbers),

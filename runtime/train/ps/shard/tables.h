@@ -44,6 +44,8 @@ struct shard_table {
     double lr;          /* the base rate that the schedule starts from */
     uint64_t steps;     /* the argument of the schedule */
     /* dense */
+    unsigned char *dense; /* the memory of all blocks */
+    size_t dense_bytes;
     struct shard_dense_block *blocks;
     uint32_t n_blocks;
     uint32_t n_due;          /* blocks that are due */
