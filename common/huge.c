@@ -23,12 +23,12 @@ void *co_huge_map(size_t bytes) {
     if (p == MAP_FAILED) {
         return NULL;
     }
-    size_t before = (CO_HUGE_PAGE - (uintptr_t)p % CO_HUGE_PAGE) % CO_HUGE_PAGE;
-    if (before > 0) {
-        (void)munmap(p, before);
+    unsigned char *aligned = p + (CO_HUGE_PAGE - (uintptr_t)p % CO_HUGE_PAGE) % CO_HUGE_PAGE;
+    if (aligned > p) {
+        (void)munmap(p, (size_t)(aligned - p));
     }
-    (void)munmap(p + before + size, CO_HUGE_PAGE - before);
-    return p + before;
+    (void)munmap(aligned + size, CO_HUGE_PAGE - (size_t)(aligned - p));
+    return aligned;
 }
 
 void *co_huge_alloc(size_t bytes) {

@@ -22,4 +22,6 @@ void *co_huge_map(size_t bytes);
 /* Zeros.  NULL: no memory. */
 void *co_huge_alloc(size_t bytes);
 void *co_huge_xalloc(size_t bytes) __attribute__((returns_nonnull)); /* aborts in place of NULL */
-void co_huge_free(void *p, size_t bytes); /* bytes: as they were asked for.  NULL allowed. */
+/* bytes: as they were asked for.  Frees what malloc gave, too, if they are less than CO_HUGE_MIN.
+ * NULL allowed. */
+void co_huge_free(void *p, size_t bytes);

@@ -33,7 +33,7 @@ $(foreach u,$(COPIES),$(eval cflags_$(u) := -O3))
 PROGRAMS := paddle-operator paddlerun paddle-check paddle-pserver crdgen \
     logistic logistic-data wide_and_deep deepfm ctr_dnn word2vec recommendation resnet50 \
     bench-load bench-observer meet bench-coll bench-dp bench-resnet tune-coll bench-gpu bench-table bench-cold \
-    bench-checkpoint bench-ps bench-trainers bench-many bench-alone bench-return bench-pull
+    bench-checkpoint bench-ps bench-trainers bench-many bench-alone bench-return bench-pull bench-dense
 main_paddle-operator             := operator/cmd/main.c
 main_paddlerun                   := runtime/launch/cmd/main.c
 main_paddle-check                := runtime/selfcheck/main.c
@@ -58,6 +58,7 @@ main_bench-many                  := bench/bench_many.c
 main_bench-alone                 := bench/bench_alone.c
 main_bench-return                := bench/bench_return.c
 main_bench-pull                  := bench/bench_pull.c
+main_bench-dense                 := bench/bench_dense.c
 main_bench-resnet                := bench/bench_resnet.c
 main_tune-coll                   := bench/tune_coll.c
 main_bench-gpu                   := bench/bench_gpu.c

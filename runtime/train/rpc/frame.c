@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/bytes.h"
+#include "common/huge.h"
 
 enum { ALIGN = 32 }; /* of payloads: vector loads of 32 bytes never cross a cache line */
 
@@ -104,7 +105,8 @@ int rpc_frame_new(uint8_t kind, size_t bytes, struct rpc_frame **ret, struct co_
     size_t size = sizeof(struct rpc_frame) + RPC_FRAME_HEAD + ALIGN + bytes;
     struct rpc_frame *f = size >= SPARE_MIN ? take_spare(size) : NULL;
     size_t room = f ? f->room : size;
-    f = f ? f : malloc(size); /* aligned here: aligned_alloc has no cache by thread */
+    /* aligned here: aligned_alloc has no cache by thread */
+    f = f ? f : size >= CO_HUGE_MIN ? co_huge_alloc(size) : malloc(size);
     if (!f) {
         return co_err_set(err, CO_NOMEMORY, "no memory for a frame of %zu bytes", bytes);
     }
@@ -135,7 +137,7 @@ void rpc_frame_free(struct rpc_frame *f) {
     }
     rpc_frame_detach(f);
     if (f->room < SPARE_MIN || !keep_spare(f)) {
-        free(f);
+        co_huge_free(f, f->room);
     }
 }
 

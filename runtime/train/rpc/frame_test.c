@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "common/bytes.h"
+#include "common/huge.h"
 
 enum { ROOM = 4096 };
 
@@ -162,6 +163,26 @@ static void errors_travel(void **state) {
     rpc_frame_free(f);
 }
 
+/* More than are kept for reuse, around the size from which they have huge pages. */
+static void large_frames_hold_their_payloads(void **unused) {
+    enum { N = 24 };
+    (void)unused;
+    for (int round = 0; round < 2; round++) {
+        struct rpc_frame *all[N];
+        for (size_t i = 0; i < N; i++) {
+            size_t bytes = CO_HUGE_MIN - 1200 + i * 100;
+            assert_int_equal(0, rpc_frame_new(RPC_FRAME_PUSH_DENSE, bytes, &all[i], NULL));
+            assert_int_equal(0, (uintptr_t)all[i]->payload % 32);
+            memset(all[i]->payload, (int)i, bytes);
+        }
+        for (size_t i = 0; i < N; i++) {
+            assert_int_equal(i, all[i]->payload[0]);
+            assert_int_equal(i, all[i]->payload[all[i]->head.bytes - 1]);
+            rpc_frame_free(all[i]);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(heads_are_checked),
@@ -169,6 +190,7 @@ int main(void) {
         cmocka_unit_test(messages_that_end_early_or_late_are_refused),
         cmocka_unit_test(a_frame_longer_than_its_message_is_refused_at_once),
         cmocka_unit_test(errors_travel),
+        cmocka_unit_test(large_frames_hold_their_payloads),
     };
     return cmocka_run_group_tests_name("frame", tests, NULL, NULL);
 }
