@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 static const struct {
     const char *name;
@@ -128,9 +129,14 @@ static int errno_code(int errnum) {
 /* Puts the system's words, and more, behind the message. */
 static void add_words(struct co_err *err, int errnum, const char *more) {
     size_t len = strlen(err->msg);
-    char text[128];
-    mark_cut(err->msg, (int)len + snprintf(err->msg + len, sizeof(err->msg) - len, ": %s%s",
-                                      strerror_r(errnum, text, sizeof(text)), more));
+    char text[128], limit[64] = "";
+    struct rlimit files;
+    if (errnum == EMFILE && getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        (void)snprintf(limit, sizeof(limit), " (ulimit -n is %llu): raise it",
+            (unsigned long long)files.rlim_cur);
+    }
+    mark_cut(err->msg, (int)len + snprintf(err->msg + len, sizeof(err->msg) - len, ": %s%s%s",
+                                      strerror_r(errnum, text, sizeof(text)), limit, more));
 }
 
 int co_err_errno(struct co_err *err, int errnum, const char *fmt, ...) {

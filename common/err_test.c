@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
@@ -91,6 +92,20 @@ static void errno_is_translated_with_its_text(void **state) {
     }
 }
 
+static void a_process_that_has_no_descriptor_left_says_its_limit(void **state) {
+    (void)state;
+    struct rlimit old;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+    const struct rlimit few = {.rlim_cur = 77, .rlim_max = old.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    struct co_err err = {0};
+    (void)co_err_errno(&err, EMFILE, "pipe");
+    assert_string_equal(err.msg, "pipe: Too many open files (ulimit -n is 77): raise it");
+    (void)co_err_errno(&err, ENFILE, "pipe");
+    assert_null(strstr(err.msg, "ulimit"));
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+}
+
 static void text_is_never_null(void **state) {
     (void)state;
     struct co_err err = {0};
@@ -130,6 +145,7 @@ int main(void) {
         cmocka_unit_test(long_messages_are_cut_visibly),
         cmocka_unit_test(errno_is_translated_with_its_text),
         cmocka_unit_test(a_connection_without_an_answer_asks_what_forbids_it),
+        cmocka_unit_test(a_process_that_has_no_descriptor_left_says_its_limit),
         cmocka_unit_test(text_is_never_null),
         cmocka_unit_test(every_code_has_a_name_and_a_remedy),
     };

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <time.h>
 
 #include <uv.h>
@@ -45,7 +46,10 @@ struct co_loop {
     struct post *first, **last; /* guarded by lock */
 };
 
-enum { AWAKE_PARTS = 8 };
+enum {
+    AWAKE_PARTS = 8,
+    LOOP_FILES = 6, /* two pipes, epoll, an eventfd */
+};
 
 struct co_timer {
     struct handle h;
@@ -129,7 +133,26 @@ static void on_async(uv_async_t *a) {
     run_posted(a->data);
 }
 
+/* libuv ends the process where it has no descriptor for what all loops share.  0, or an error
+ * number. */
+static int try_descriptors(void) {
+    int fds[LOOP_FILES], n = 0, e = 0;
+    while (n < LOOP_FILES && e == 0) {
+        fds[n] = eventfd(0, EFD_CLOEXEC);
+        e = fds[n] < 0 ? errno : 0;
+        n += e == 0;
+    }
+    while (n > 0) {
+        co_close(fds[--n]);
+    }
+    return e;
+}
+
 int co_loop_new(struct co_loop **ret, struct co_err *err) {
+    int e = try_descriptors();
+    if (e) {
+        return co_err_errno(err, e, "cannot start an event loop");
+    }
     struct co_loop *l = co_xcalloc(1, sizeof(*l));
     int r = uv_loop_init(&l->uv);
     if (r < 0) {

@@ -23,8 +23,16 @@ enum {
     WAIT_MS = 50,     /* before accept() is tried again without a free descriptor */
     TURN_MS = 60000,  /* the longest wait of one turn */
 };
-/* What an acceptor waits for: its pending connections, and these. */
+/* What an acceptor waits for: its pending connections, by slot, and these. */
 enum { LISTENER = NET_PENDING, HANDED, WAKE, FDS };
+
+/* Without entries for free slots: poll() refuses more of them than the process may have
+ * descriptors. */
+struct waiting {
+    size_t n;
+    struct pollfd fds[FDS];
+    size_t what[FDS];
+};
 
 _Static_assert(
     sizeof(struct net_pending) <= PIPE_BUF, "a pipe takes a connection whole or not at all");
@@ -37,6 +45,7 @@ struct net_acceptor {
     int64_t prove_ms;
     bool local;    /* fd is a unix socket */
     bool full;     /* no descriptor is free: no accept() for WAIT_MS */
+    bool said;     /* that none is free, since the last connection */
     bool stopped;  /* by a callback */
     int handed[2]; /* a pipe of struct net_pending, from other acceptors */
     struct net_pending pending[NET_PENDING];
@@ -261,6 +270,17 @@ static enum net_refusal check_new(const struct net_acceptor *a, int fd, struct c
     return NET_REFUSAL_NONE;
 }
 
+/* Connections wait in the kernel, and their peers do not learn why. */
+static void say_full(struct net_acceptor *a, int number) {
+    const struct net_peer nobody = {.host = "a peer", .text = "a peer"};
+    struct co_err why = {0};
+    if (!a->said && (number == EMFILE || number == ENFILE)) {
+        a->said = true;
+        (void)co_err_errno(&why, number, "no connection can be accepted");
+        a->ops->refuse(a->arg, &nobody, NULL, NET_REFUSAL_FILES, &why);
+    }
+}
+
 /* Accepts a connection, and reads it at once: its peer has said its hello by now.  False: there is
  * none, or no room. */
 static bool accept_one(struct net_acceptor *a) {
@@ -269,8 +289,10 @@ static bool accept_one(struct net_acceptor *a) {
     int fd = i < NET_PENDING ? accept4(a->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK) : -1;
     if (fd < 0) {
         a->full = i < NET_PENDING && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED;
+        say_full(a, a->full ? errno : 0);
         return false;
     }
+    a->said = false;
     struct net_pending came = {.fd = fd};
     struct co_err why = {0};
     int one = 1;
@@ -324,39 +346,57 @@ static int64_t drop_slow(struct net_acceptor *a, int64_t now, int64_t end_ms) {
     return end_ms;
 }
 
-/* Where no slot is left for strangers, or no descriptor, connections wait in the kernel. */
-static void wait_for(struct net_acceptor *a, struct pollfd *fds, int wake_fd, int64_t wait_ms) {
-    bool room = net_slots_find(a->slots, NET_PENDING) < NET_PENDING;
-    wait_ms = a->full && wait_ms > WAIT_MS ? WAIT_MS : wait_ms;
-    for (size_t i = 0; i < NET_PENDING; i++) {
-        fds[i] = (struct pollfd){.fd = a->pending[i].fd, .events = POLLIN};
+static void add_waiting(struct waiting *w, size_t what, int fd) {
+    if (fd >= 0) {
+        w->fds[w->n] = (struct pollfd){.fd = fd, .events = POLLIN};
+        w->what[w->n++] = what;
     }
-    fds[LISTENER] = (struct pollfd){.fd = room && !a->full ? a->fd : -1, .events = POLLIN};
-    fds[HANDED] = (struct pollfd){.fd = room ? a->handed[0] : -1, .events = POLLIN};
-    fds[WAKE] = (struct pollfd){.fd = wake_fd, .events = POLLIN};
-    a->full = false;
-    (void)poll(fds, FDS, wait_ms < 1 ? 1 : co_poll_ms(wait_ms));
 }
 
-/* Returns whether wake_fd is readable. */
-static bool turn(struct net_acceptor *a, int wake_fd, int64_t now, int64_t end_ms) {
-    struct pollfd fds[FDS];
-    int64_t longest = now + TURN_MS < end_ms ? now + TURN_MS : end_ms;
-    wait_for(a, fds, wake_fd, drop_slow(a, now, longest) - now);
-    for (size_t i = 0; i < NET_PENDING && !a->stopped; i++) {
-        if (fds[i].fd >= 0 && fds[i].revents) {
-            read_pending(a, &a->pending[i]);
-        }
+/* Where no slot is left for strangers, or no descriptor, connections wait in the kernel. */
+static void wait_for(struct net_acceptor *a, int wake_fd, int64_t wait_ms, struct waiting *ret) {
+    bool room = net_slots_find(a->slots, NET_PENDING) < NET_PENDING;
+    wait_ms = a->full && wait_ms > WAIT_MS ? WAIT_MS : wait_ms;
+    ret->n = 0;
+    for (size_t i = 0; i < NET_PENDING; i++) {
+        add_waiting(ret, i, a->pending[i].fd);
     }
-    for (int i = 0; fds[LISTENER].revents && i < AT_ONCE && !a->stopped; i++) {
+    add_waiting(ret, LISTENER, room && !a->full ? a->fd : -1);
+    add_waiting(ret, HANDED, room ? a->handed[0] : -1);
+    add_waiting(ret, WAKE, wake_fd);
+    a->full = false;
+    (void)poll(ret->fds, ret->n, wait_ms < 1 ? 1 : co_poll_ms(wait_ms));
+}
+
+static void accept_some(struct net_acceptor *a) {
+    for (int i = 0; i < AT_ONCE && !a->stopped; i++) {
         if (!accept_one(a)) {
             break;
         }
     }
-    if (fds[HANDED].revents && !a->stopped) {
-        take_handed(a);
+}
+
+/* Returns whether wake_fd is readable. */
+static bool turn(struct net_acceptor *a, int wake_fd, int64_t now, int64_t end_ms) {
+    struct waiting w;
+    bool woken = false;
+    int64_t longest = now + TURN_MS < end_ms ? now + TURN_MS : end_ms;
+    wait_for(a, wake_fd, drop_slow(a, now, longest) - now, &w);
+    for (size_t i = 0; i < w.n && !a->stopped; i++) {
+        if (!w.fds[i].revents) {
+            continue;
+        }
+        if (w.what[i] < NET_PENDING) {
+            read_pending(a, &a->pending[w.what[i]]);
+        } else if (w.what[i] == LISTENER) {
+            accept_some(a);
+        } else if (w.what[i] == HANDED) {
+            take_handed(a);
+        } else {
+            woken = true;
+        }
     }
-    return fds[WAKE].revents != 0;
+    return woken;
 }
 
 int net_acceptor_run(struct net_acceptor *a, int wake_fd, int64_t end_ms) {

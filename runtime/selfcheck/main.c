@@ -60,7 +60,11 @@ static pid_t start_part(const char *who, part_fn run, const struct part *p) {
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent) {
             _exit(1);
         }
-        _exit(run_part(who, run, p));
+        const int rc = run_part(who, run, p);
+        if (rc != 0) {
+            (void)kill(parent, SIGTERM); /* nobody waits for one that is gone */
+        }
+        _exit(rc);
     }
     return pid;
 }

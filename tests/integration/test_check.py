@@ -48,6 +48,20 @@ def test_each_failure_is_one_line_and_the_rest_is_checked(tmp_path):
     assert code == 1 and found["disk"][1] == f"{tmp_path}/nowhere: No such file or directory" and "PADDLE_TRAINER_ID" in found["names"][1], found
 
 
+@pytest.mark.deadline(600)
+def test_few_descriptors_are_enough_or_named(tmp_path):
+    """The system's least is 1024, but a shell or a container may give less."""
+    limit = BIN / "paddlerun"
+    few = tmp_path / "paddlerun"
+    for n in (32, 16):
+        few.write_text(f'#!/bin/sh\nulimit -n {n}\nexec {limit} "$@"\n')
+        few.chmod(0o755)
+        code, found = check(program=few, cwd=tmp_path)
+        assert found["reduce-shm"][0] == found["reduce-tcp"][0] == "ok", found
+        assert (code, found["servers"][0]) == ((0, "ok") if n == 32 else (1, "failed")), found
+    assert "Too many open files (ulimit -n is 16): raise it" in found["servers"][1], found
+
+
 def test_where_only_the_launcher_is_the_rest_is_skipped(tmp_path):
     shutil.copy(BIN / "paddlerun", tmp_path)
     code, found = check(program=tmp_path / "paddlerun", cwd=tmp_path)

@@ -225,6 +225,12 @@ static int make(const struct check_row *row, const struct check_options *o,
     CO_TRY(start_row(row, o, &ports, &w, err));
     const int rc = listen_to(&w, o->timeout_ms, &text, err);
     const int status = end_worker(&w, rc == 0);
+    if (rc == CO_TIMEOUT) {
+        /* Its last words may say what it waited for. */
+        take_line(&text, false, ret);
+        const struct co_err late = *err;
+        return ret->text[0] ? co_err_set(err, rc, "%s: %.300s", late.msg, ret->text) : rc;
+    }
     CO_TRY(rc);
     judge(row, status, &text, ret);
     return 0;

@@ -397,6 +397,52 @@ static void strangers_do_not_take_the_last_descriptors(void **state) {
     assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &old));
 }
 
+/* poll() refuses more entries than the process may have descriptors. */
+static void few_descriptors_are_enough_for_a_door(void **state) {
+    enum { FILES = 64 };
+    struct house *h = *state;
+    struct rlimit old, files;
+    assert_int_equal(0, getrlimit(RLIMIT_NOFILE, &old));
+    files = (struct rlimit){.rlim_cur = FILES, .rlim_max = old.rlim_max};
+    assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &files));
+    /* The first one ends the poll() that began with the old limit. */
+    for (size_t i = 1; i <= 2; i++) {
+        assert_int_equal(0, knock(h, "secret", WAIT_MS).code);
+        await(h, &h->entered, i);
+    }
+    assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &old));
+}
+
+static void a_door_that_has_no_descriptor_says_the_limit_once(void **state) {
+    enum { FILES = 64 };
+    struct house *h = *state;
+    struct rlimit old, files;
+    struct sockaddr_in to = {.sin_family = AF_INET,
+        .sin_port = htons(h->port),
+        .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int taken[FILES], n = 0;
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(0, getrlimit(RLIMIT_NOFILE, &old));
+    files = (struct rlimit){.rlim_cur = FILES, .rlim_max = old.rlim_max};
+    assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &files));
+    while ((taken[n] = dup(STDERR_FILENO)) >= 0) {
+        n++;
+    }
+    assert_int_equal(0, connect(fd, (const struct sockaddr *)&to, sizeof(to)));
+    await(h, &h->refused, 1);
+    assert_int_equal(CO_NORESOURCE, h->why.code);
+    assert_non_null(strstr(h->why.msg, "ulimit -n is 64"));
+    while (n > 0) {
+        co_close(taken[--n]);
+    }
+    assert_int_equal(0, knock(h, "secret", WAIT_MS).code);
+    await(h, &h->entered, 1);
+    assert_int_equal(1, h->refused);
+    co_close(fd);
+    assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &old));
+}
+
 static size_t resident(void) {
     size_t pages[2] = {0};
     FILE *f = fopen("/proc/self/statm", "re");
@@ -676,6 +722,8 @@ int main(void) {
         T(a_trickle_does_not_extend_the_time),
         T(silent_connections_keep_no_trainer_out),
         T(strangers_do_not_take_the_last_descriptors),
+        T(few_descriptors_are_enough_for_a_door),
+        T(a_door_that_has_no_descriptor_says_the_limit_once),
         T(strangers_take_no_memory),
         T(connections_of_one_address_never_evict_those_of_another),
         T(strangers_displace_nobody_whose_hello_was_right),
