@@ -29,6 +29,15 @@ static int end(const struct da_program *p, const char *what, int rc, const struc
     return co_code_exit(rc);
 }
 
+/* Who ends a server may know that training is over although not all trainers have said so. */
+static int end_server(const struct da_program *p, int rc, const struct co_err *err) {
+    if (rc == CO_CANCELED) {
+        co_log_warn("ended before all trainers had finished", CO_S("program", p->name), CO_E(err));
+        return co_code_exit(rc);
+    }
+    return end(p, "training", rc, err);
+}
+
 /* As Paddle does, but each such process trains on all data and saves over the others' models. */
 static void alone_note(const struct rt_job *job) {
     if (rt_worker_num_named(job) > rt_worker_num(job)) {
@@ -57,7 +66,7 @@ static int job_run(const struct da_program *p, struct co_err *err) {
         (void)co_err_set(err, CO_INVALID, "a server: this program trains in collective jobs");
         return log_usage(p, err);
     }
-    return end(p, "training", rt_server_run(job, &server, err), err);
+    return end_server(p, rt_server_run(job, &server, err), err);
 }
 
 /* ---- the command line ---- */

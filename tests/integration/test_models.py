@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from rig import BIN, ROOT, SANITIZED, free_port, logistic_loss, wait_for
+from rig import BIN, ROOT, SANITIZED, free_port, listens, logistic_loss, wait_for
 from test_documents import shells  # noqa: F401
 from test_local import check_expected, pipeline
 from test_mpi import LAUNCHERS, paddlerun, run
@@ -40,6 +40,21 @@ def test_logistic_resumes_from_its_model(tmp_path):
         (tmp_path / "bad").write_text(f"0,1,2,3,4\n{line}\n")
         r = subprocess.run([BIN / "logistic", "bad"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
         assert r.returncode == 2 and r.stderr == "logistic: bad:2: expected 1, 0 or -1,x1,x2,x3,x4\n", (line, r.stderr)
+
+
+def test_a_server_that_is_ended_says_so_and_nothing_of_a_failure():
+    """paddlerun ends servers once the operator knows that training is over; the workers need not have said it."""
+    port = free_port()
+    env = {**os.environ, "TRAINING_ROLE": "PSERVER", "POD_IP": "127.0.0.1", "PADDLE_PORT": str(port), "PADDLE_TRAINERS_NUM": "1",
+           "PADDLE_PSERVERS_IP_PORT_LIST": f"127.0.0.1:{port}"}
+    p = subprocess.Popen([BIN / "wide_and_deep"], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        wait_for(lambda: listens(port))
+        p.terminate()
+        out = p.communicate(timeout=60)[0]
+    finally:
+        p.kill()
+    assert p.returncode == 1 and 'msg="ended before all trainers had finished"' in out and "ended by signal 15" in out and "failed" not in out, out
 
 
 def launched(model, workers, flags, home):

@@ -139,6 +139,10 @@ int pss_server_wait(struct pss_server *s, struct co_err *err) {
     return s->result.code ? co_err_set(err, s->result.code, "%s", s->result.msg) : 0;
 }
 
+bool pss_server_has_trained(const struct pss_server *s) {
+    return atomic_load(&s->trained);
+}
+
 void pss_server_stop(struct pss_server *s) {
     if (!s) {
         return;

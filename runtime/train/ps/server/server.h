@@ -47,5 +47,7 @@ uint16_t pss_server_port(const struct pss_server *s);
 int pss_server_fd(const struct pss_server *s);
 /* Waits until the job is over, and returns its result as rt_server_run does. */
 CO_MUST_CHECK int pss_server_wait(struct pss_server *s, struct co_err *err);
+/* All trainers have finished, though some may not have closed their connections.  Any thread. */
+bool pss_server_has_trained(const struct pss_server *s);
 /* Stops the server in any state and frees it; NULL allowed. */
 void pss_server_stop(struct pss_server *s);

@@ -86,6 +86,7 @@ struct pss_server {
     int64_t left_ms;        /* when a trainer last finished, gave up or was away */
     uint32_t unsaid;        /* members that have finished, which the others do not know yet */
     bool over;              /* result is decided */
+    atomic_bool trained;    /* it is: all trainers have finished.  Any thread */
     int64_t over_ms;
     bool signaled;    /* fd was written */
     uint64_t refused; /* peers, all of them */

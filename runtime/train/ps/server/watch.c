@@ -265,6 +265,7 @@ void pss_server_over(struct pss_server *s, const struct co_err *result) {
     s->over = true;
     s->over_ms = co_now_ms();
     s->result = *result;
+    atomic_store(&s->trained, result->code == 0);
     if (result->code == 0) {
         return;
     }
