@@ -12,6 +12,7 @@ int gate_main(int argc, char **argv);
 #include <cmocka.h>
 
 #include "common/contract.h"
+#include "common/ports_testing.h"
 
 struct result {
     int code;        /* exit code; -1: killed */
@@ -188,14 +189,12 @@ static void the_gate_ignores_an_operator_that_never_knows_the_job(void **state) 
 static void the_next_address_is_asked_at_once(void **state) {
     (void)state;
     struct result r = {0};
-    struct sockaddr_in dead, alive;
-    int listener = listen_on(&dead);
-    (void)close(listener);
-    listener = listen_on(&alive);
+    struct sockaddr_in alive;
+    int listener = listen_on(&alive);
     char addrs[128];
     int out = -1;
     (void)snprintf(addrs, sizeof(addrs), "operator:8082,127.0.0.1:%u,127.0.0.1:%u",
-        ntohs(dead.sin_port), ntohs(alive.sin_port));
+        co_test_ports(1), ntohs(alive.sin_port)); /* nobody listens at the first */
     pid_t pid = start(addrs, SILENCE_MAX_MS, &out);
     serve_one(listener, HTTP("200 OK", "3", "go\n"), &r);
     (void)close(listener);

@@ -12,12 +12,14 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "common/buf.h"
+#include "common/clock_testing.h"
 #include "runtime/launch/process/spawn.h"
 #include "runtime/launch/process/tail.h"
 
@@ -404,6 +406,7 @@ static pid_t start_operator(char where[64]) {
     (void)snprintf(where, 64, "127.0.0.1:%u/end/v1/ns/job/uid", ntohs(a.sin_port));
     pid_t pid = fork();
     if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* else it outlives a test that fails */
         serve_end(fd);
     }
     (void)close(fd);
@@ -418,7 +421,7 @@ static void a_server_is_ended_when_training_is_over(void **state) {
         bool said;
     } rows[] = {
         {"trap 'exit 7' TERM; while :; do sleep 0.05; done", 0, true},
-        {"sleep 1; exit 3", 3, false}, /* by itself, sooner */
+        {"sleep 1; exit 3", 3, false}, /* by itself, sooner, however long a shell takes to begin */
     };
     char where[64];
     pid_t operator= start_operator(where);
@@ -427,7 +430,9 @@ static void a_server_is_ended_when_training_is_over(void **state) {
     pid_t pid[CO_ARRAY_LEN(rows)];
     int out[CO_ARRAY_LEN(rows)];
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        co_test_clock_slow(!rows[i].said);
         pid[i] = start(rows[i].script, &options, &out[i]);
+        co_test_clock_slow(false);
     }
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOBUF struct co_buf said = CO_BUF(1 << 16);
