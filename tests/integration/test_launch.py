@@ -503,7 +503,11 @@ def connect(endpoint):
             time.sleep(0.05)
 
 all = [connect(e) for e in os.environ["PADDLE_PSERVERS_IP_PORT_LIST"].split(",")]
-time.sleep(int(os.environ["PADDLE_TRAINER_ID"]) * 2)
+me = int(os.environ["PADDLE_TRAINER_ID"])
+open(f"connected{me}", "w").close()
+while not os.path.exists(f"connected{1 - me}"):     # however late the other one begins
+    time.sleep(0.05)
+time.sleep(me * 2)
 """
 
 

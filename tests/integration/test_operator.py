@@ -259,16 +259,18 @@ def test_requests_of_a_job(plane, operator, kubelet, ns, proxied_rig):
     plane.wait_phase(ns, "j", "Running")
     time.sleep(1.5)
     made = [r for _, r in proxy.requests(since=start) if f"/{ns}/" in r]
+    took = time.monotonic() - start                 # the pods may take long: counters are written every 2 s, good news every 5 s
     print("\n".join(made))
+    statuses = len([r for r in made if "/status" in r])
     assert len([r for r in made if r.startswith("POST") and "/pods" in r]) == 4
     assert len([r for r in made if "/configmaps" in r]) == 1
-    assert len([r for r in made if "/status" in r]) <= 4
+    assert statuses <= max(4, 3 + took // 2)
     plane.wait_event(ns, "Running")
     events = plane.events(ns)
-    gathered = 1 + (time.monotonic() - start) // 5  # one each time that good news is gathered: the pods may take long
+    gathered = 1 + (time.monotonic() - start) // 5
     assert len(events) <= max(2, gathered), events
     assert all(any(word in m for _, m in events) for word in ("created 4 Pods", "created ConfigMap j", "all 4 pods are running")), events
-    assert len(made) <= 14
+    assert len(made) - statuses <= 8 + max(2, gathered)
 
 
 def test_two_operators_one_leader(plane, operator, kubelet, ns):

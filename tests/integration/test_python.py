@@ -482,10 +482,11 @@ def test_an_exception_gives_a_group_up(python, raised, says):
     endpoints = [f"127.0.0.1:{free_port()}" for _ in range(2)]
     out = finish(*(python(f"""
 import time
-begun = time.monotonic()
+begun = 0
 try:
     with paddlert.Group(endpoints={endpoints}, rank={i}, call_timeout=100) as g:
         g.barrier()
+        begun = time.monotonic()        # both are there
         if {i}:
             g.recv(np.zeros(3), 0)
         work = g.all_reduce(np.ones(3), start=True)
