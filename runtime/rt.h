@@ -604,7 +604,7 @@ uint64_t rt_model_number(const struct rt_model *m);
 /* Index of the table of that name; CO_NOTFOUND. */
 CO_MUST_CHECK int rt_model_table(
     const struct rt_model *m, const char *name, uint32_t *ret_table, struct co_err *err);
-/* The spec's strings are borrowed from m. */
+/* Of the loaded checkpoint; borrowed from m, as long as rt_model_dense's. */
 const struct rt_table_spec *rt_model_spec(const struct rt_model *m, uint32_t table);
 /* size floats, borrowed from m; NULL for a sparse table.  They do not change.  Valid until
  * rt_model_close, or the second later rt_model_refresh that found something new. */

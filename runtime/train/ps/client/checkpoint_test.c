@@ -1016,6 +1016,40 @@ static uint64_t save_tables(const char *dir, const struct rt_table_spec *tables,
     return made.number;
 }
 
+/* A later job in the same directory may have another init, or admit rows later. */
+static void a_refreshed_model_reads_absent_rows_as_its_checkpoint_does(void **state) {
+    static const struct {
+        const char *init, *admit;
+        float want;
+    } rows[] = {{"constant:value=1", NULL, 1}, {"constant:value=2", NULL, 2},
+        {"constant:value=2", "count:n=3", 0}, {"zero", NULL, 0}, {"constant:value=-4", NULL, -4}};
+    const char *dir = *state;
+    struct rt_model *m = NULL;
+    const uint64_t absent = 99;
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct rt_table_spec two[] = {specs[0], specs[1]};
+        float row[DIM];
+        bool fresh = false;
+        two[1].init = rows[i].init;
+        two[1].admit = rows[i].admit;
+        (void)save_tables(dir, two, 2);
+        const struct rt_table_spec *before = m ? rt_model_spec(m, 1) : NULL;
+        if (m) {
+            OK(rt_model_refresh(m, &fresh, &err));
+            assert_true(fresh);
+            assert_string_equal(rows[i - 1].init, before->init); /* valid, and as it was */
+        } else {
+            OK(rt_model_open(dir, &m, &err));
+        }
+        rt_model_sparse(m, 1, &absent, 1, row);
+        for (size_t k = 0; k < DIM; k++) {
+            assert_float_equal(rows[i].want, row[k], 0);
+        }
+        assert_string_equal(rows[i].init, rt_model_spec(m, 1)->init);
+    }
+    rt_model_close(m);
+}
+
 /* A later job in the same directory has no table "w", so the others have other numbers. */
 static void a_model_keeps_to_the_tables_of_its_checkpoint(void **state) {
     const char *dir = *state;
@@ -1147,6 +1181,7 @@ int main(void) {
         CO_TEST_IN_FOLDER(modes_say_which_rows_are_saved),
         CO_TEST_IN_FOLDER(a_model_refresh_loads_new_checkpoints),
         CO_TEST_IN_FOLDER(a_model_keeps_to_the_tables_of_its_checkpoint),
+        CO_TEST_IN_FOLDER(a_refreshed_model_reads_absent_rows_as_its_checkpoint_does),
         CO_TEST_IN_FOLDER(a_model_is_read_while_it_follows),
         CO_TEST_IN_FOLDER(servers_begin_with_the_newest_whole_checkpoint),
         CO_TEST_IN_FOLDER(tables_in_another_order_begin_with_what_was_saved),

@@ -64,7 +64,6 @@ void rt_model_close(struct rt_model *m) {
         psc_version_drop(m->before);
         psc_version_drop(m->now);
         pthread_mutex_destroy(&m->m);
-        free(m->tables);
         free(m->dir);
         free(m);
     }
@@ -72,9 +71,11 @@ void rt_model_close(struct rt_model *m) {
 
 /* ---- following ---- */
 
-/* Makes a version that shares everything with the present one. */
-static struct psc_version *next_version(struct rt_model *m) {
-    struct psc_version *v = psc_version_new(m->n);
+/* Makes a version with the point's tables that shares all values with the present one. */
+static int next_version(const struct rt_model *m, const struct ckpt_point *p,
+    struct psc_version **ret, struct co_err *err) {
+    CO_CLEANUP(psc_version_dropp) struct psc_version *v = NULL;
+    CO_TRY(psc_version_of(p, &v, err));
     for (uint32_t i = 0; i < m->n; i++) {
         const struct psc_view *from = &m->now->views[i];
         psc_layers_hold(&from->layers, &v->views[i].layers);
@@ -83,7 +84,8 @@ static struct psc_version *next_version(struct rt_model *m) {
             (void)__atomic_fetch_add(&from->dense->holders, 1, __ATOMIC_RELAXED);
         }
     }
-    return v;
+    *ret = co_steal_ptr(v);
+    return 0;
 }
 
 /* The index of the loaded checkpoint in the chain; -1: it is not there. */
@@ -113,8 +115,8 @@ int rt_model_refresh(struct rt_model *m, bool *ret_new, struct co_err *err) {
     CO_TRY(psc_model_check(m, p, err));
     int at = place_of(m, c);
     if (at >= 0) {
-        v = next_version(m);
-        rc = psc_model_read_points(m, v, c, (uint32_t)at + 1, err);
+        CO_TRY(next_version(m, p, &v, err));
+        rc = psc_model_read_points(v, c, (uint32_t)at + 1, err);
         if (rc == 0) {
             m->number = p->number;
         }
@@ -136,17 +138,27 @@ uint64_t rt_model_number(const struct rt_model *m) {
 
 int rt_model_table(
     const struct rt_model *m, const char *name, uint32_t *ret_table, struct co_err *err) {
-    for (uint32_t i = 0; i < m->n; i++) {
-        if (strcmp(m->tables[i].name, name) == 0) {
-            *ret_table = i;
-            return 0;
-        }
+    struct psc_version *v = version_hold(m);
+    uint32_t i = 0;
+    while (i < v->n && strcmp(v->tables[i].name, name) != 0) {
+        i++;
     }
-    return co_err_set(err, CO_NOTFOUND, "the model has no table \"%s\"", name);
+    psc_version_drop(v);
+    if (i == m->n) {
+        return co_err_set(err, CO_NOTFOUND, "the model has no table \"%s\"", name);
+    }
+    *ret_table = i;
+    return 0;
 }
 
 const struct rt_table_spec *rt_model_spec(const struct rt_model *m, uint32_t table) {
-    return table < m->n ? &m->tables[table].spec : NULL;
+    if (table >= m->n) {
+        return NULL;
+    }
+    struct psc_version *v = version_hold(m);
+    const struct rt_table_spec *spec = &v->tables[table].spec;
+    psc_version_drop(v);
+    return spec;
 }
 
 const float *rt_model_dense(const struct rt_model *m, uint32_t table) {
@@ -162,7 +174,7 @@ const float *rt_model_dense(const struct rt_model *m, uint32_t table) {
 void rt_model_sparse(
     const struct rt_model *m, uint32_t table, const uint64_t *ids, size_t n, float *ret_rows) {
     struct psc_version *v = version_hold(m);
-    psc_layers_read(&v->views[table].layers, &m->tables[table], ids, n, ret_rows);
+    psc_layers_read(&v->views[table].layers, &v->tables[table], ids, n, ret_rows);
     psc_version_drop(v);
 }
 

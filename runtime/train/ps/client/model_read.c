@@ -12,7 +12,6 @@
 
 /* Reads one point of a chain into a version. */
 struct point_load {
-    const struct rt_model *m;
     const struct ckpt_point *point;
     struct psc_version *v;
     struct psc_layer **fresh; /* [n]; rows of this point; NULL: none yet */
@@ -20,7 +19,7 @@ struct point_load {
 
 static struct psc_layer *fresh_layer(const struct point_load *l, uint32_t table) {
     if (!l->fresh[table]) {
-        l->fresh[table] = psc_layer_new(l->m->tables[table].spec.dim);
+        l->fresh[table] = psc_layer_new(l->v->tables[table].spec.dim);
     }
     return l->fresh[table];
 }
@@ -48,7 +47,7 @@ static int take_dense(
     void *arg, const struct ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
     const struct point_load *l = arg;
     struct psc_view *view = &l->v->views[c->table];
-    uint64_t size = l->m->tables[c->table].spec.size;
+    uint64_t size = l->v->tables[c->table].spec.size;
     if (__atomic_load_n(&view->dense->holders, __ATOMIC_ACQUIRE) > 1) { /* readers have it too */
         struct psc_vector *copy = NULL;
         int rc = psc_vector_new(size, &copy, err);
@@ -65,7 +64,7 @@ static int take_dense(
 
 static int push_layers(const struct point_load *l, struct co_err *err) {
     int rc = 0;
-    for (uint32_t i = 0; i < l->m->n; i++) {
+    for (uint32_t i = 0; i < l->v->n; i++) {
         struct psc_layer *fresh = co_steal_ptr(l->fresh[i]);
         struct psc_layers *layers = &l->v->views[i].layers, old = *layers;
         if (fresh && rc < 0) {
@@ -97,11 +96,11 @@ static int walk_point(
     return 0;
 }
 
-int psc_model_read_points(const struct rt_model *m, struct psc_version *v,
-    const struct ckpt_chain *chain, uint32_t from, struct co_err *err) {
-    CO_AUTOFREE struct psc_layer **fresh = co_xcalloc(m->n, sizeof(struct psc_layer *));
+int psc_model_read_points(
+    struct psc_version *v, const struct ckpt_chain *chain, uint32_t from, struct co_err *err) {
+    CO_AUTOFREE struct psc_layer **fresh = co_xcalloc(v->n, sizeof(struct psc_layer *));
     for (uint32_t i = from; i < chain->n; i++) {
-        struct point_load l = {.m = m, .point = &chain->points[i], .v = v, .fresh = fresh};
+        struct point_load l = {.point = &chain->points[i], .v = v, .fresh = fresh};
         int rc = walk_point(&l, chain, i, err);
         int pushed = push_layers(&l, err); /* or drops them */
         CO_TRY(rc);
@@ -110,40 +109,16 @@ int psc_model_read_points(const struct rt_model *m, struct psc_version *v,
     return 0;
 }
 
-/* Makes a version without rows, whose vectors are zero. */
-static int begin_version(const struct rt_model *m, struct psc_version **ret, struct co_err *err) {
-    CO_CLEANUP(psc_version_dropp) struct psc_version *v = psc_version_new(m->n);
-    for (uint32_t i = 0; i < m->n; i++) {
-        const struct rt_table_spec *s = &m->tables[i].spec;
+/* Gives a version that has its tables no rows, and vectors that are zero. */
+static int begin_views(struct psc_version *v, struct co_err *err) {
+    for (uint32_t i = 0; i < v->n; i++) {
+        const struct rt_table_spec *s = &v->tables[i].spec;
         struct psc_layers none = {0};
         CO_TRY(s->kind == RT_SPARSE
                    ? psc_layers_push(&none, psc_layer_new(s->dim), &v->views[i].layers, err)
                    : psc_vector_new(s->size, &v->views[i].dense, err));
     }
-    *ret = co_steal_ptr(v);
     return 0;
-}
-
-static int make_tables(struct rt_model *m, uint32_t n,
-    const struct ckpt_table *(*get)(const void *from, uint32_t i), const void *from,
-    struct co_err *err) {
-    m->n = n;
-    m->tables = co_xcalloc(n, sizeof(*m->tables));
-    for (uint32_t i = 0; i < n; i++) {
-        const struct ckpt_table *saved = get(from, i);
-        struct rt_table_spec spec = ps_table_spec_of(saved);
-        CO_TRY(ps_table_make(&spec, &m->tables[i], err));
-        m->tables[i].zeros = saved->zeros;
-    }
-    return 0;
-}
-
-static const struct ckpt_table *table_of_point(const void *point, uint32_t i) {
-    return &((const struct ckpt_point *)point)->tables[i];
-}
-
-static const struct ckpt_table *table_of_save(const void *save, uint32_t i) {
-    return ckpt_table(save, i);
 }
 
 /* ---- reading what rt_save wrote ---- */
@@ -183,14 +158,16 @@ static int read_saved(
 }
 
 static int read_opened(struct rt_model *m, const struct ckpt *k, struct co_err *err) {
-    CO_CLEANUP(psc_version_dropp) struct psc_version *v = NULL;
-    free(co_steal_ptr(m->tables));
+    CO_CLEANUP(psc_version_dropp) struct psc_version *v = psc_version_new(ckpt_tables(k));
     CO_TRY(ckpt_verify(k, err));
-    CO_TRY(make_tables(m, ckpt_tables(k), table_of_save, k, err));
-    CO_TRY(begin_version(m, &v, err));
-    for (uint32_t i = 0; i < m->n; i++) {
+    for (uint32_t i = 0; i < v->n; i++) {
+        CO_TRY(psc_version_table(v, i, ckpt_table(k, i), err));
+    }
+    CO_TRY(begin_views(v, err));
+    for (uint32_t i = 0; i < v->n; i++) {
         CO_TRY(read_saved(v, k, i, err));
     }
+    m->n = v->n;
     m->now = co_steal_ptr(v);
     return 0;
 }
@@ -227,24 +204,15 @@ int psc_model_check(const struct rt_model *m, const struct ckpt_point *p, struct
                                        "it has %u tables, this model has %u", p->n_tables, m->n);
     for (uint32_t i = 0; i < m->n && rc == 0; i++) {
         const struct ckpt_table *saved = &p->tables[i];
-        rc = strcmp(m->tables[i].name, saved->name) == 0
-                 ? ps_fit_check(&m->tables[i], saved, err)
+        const struct ps_table *t = &m->now->tables[i];
+        rc = strcmp(t->name, saved->name) == 0
+                 ? ps_fit_check(t, saved, err)
                  : co_err_set(err, CO_INVALID, "its table %u is \"%s\", this model's is \"%s\"", i,
-                       saved->name, m->tables[i].name);
+                       saved->name, t->name);
     }
     return rc < 0 ? co_err_wrap(err, "checkpoint %llu in \"%s\" does not fit",
                         (unsigned long long)p->number, m->dir)
                   : 0;
-}
-
-/* Begins a version for the point.  A model without readers takes over the point's tables. */
-static int begin_point(
-    struct rt_model *m, const struct ckpt_point *p, struct psc_version **ret, struct co_err *err) {
-    if (!m->now) {
-        free(co_steal_ptr(m->tables));
-        CO_TRY(make_tables(m, p->n_tables, table_of_point, p, err));
-    }
-    return begin_version(m, ret, err);
 }
 
 static int read_chain(
@@ -254,8 +222,10 @@ static int read_chain(
     if (m->now) {
         CO_TRY(psc_model_check(m, p, err));
     }
-    CO_TRY(begin_point(m, p, &v, err));
-    CO_TRY(psc_model_read_points(m, v, c, 0, err));
+    CO_TRY(psc_version_of(p, &v, err));
+    CO_TRY(begin_views(v, err));
+    CO_TRY(psc_model_read_points(v, c, 0, err));
+    m->n = v->n;
     m->number = p->number;
     m->base = p->base;
     *ret = co_steal_ptr(v);
