@@ -626,7 +626,8 @@ struct rt_table_stat {
     uint64_t bytes;  /* memory of values and optimizer state, all servers */
     uint64_t pulls;  /* rows or floats read by all trainers so far */
     uint64_t pushes; /* the same, written */
-    /* Rows (dense: values) with NaN or Inf among all that was pushed, refused or skipped. */
+    /* Rows (dense: values) with NaN or Inf among all that was pushed, refused or skipped, and those
+     * that large finite gradients have made so. */
     uint64_t nonfinite;
     uint64_t
         late; /* rows or floats that came after their step (backup workers), and were dropped */

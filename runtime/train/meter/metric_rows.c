@@ -38,7 +38,7 @@ struct co_metric meter_rows[METER_M_COUNT] = {
     [METER_M_BYTES] = {"paddlert_server_bytes_total", CO_COUNTER,
         .label = {{"direction", directions}}, .help = "Bytes of requests and answers"},
     [METER_M_NONFINITE] = {"paddlert_server_nonfinite_total", CO_COUNTER, TABLES,
-        .help = "Rows and values that were NaN or infinite"},
+        .help = "Rows and values that were NaN or infinite, or that an update made so"},
     [METER_M_LATE] = {"paddlert_server_late_total", CO_COUNTER, TABLES,
         .help = "Rows and values that came after their step, and were left out"},
     [METER_M_QUEUE] = {"paddlert_server_queue", CO_GAUGE,

@@ -52,6 +52,37 @@ static void check(enum co_isa isa) {
     co_isa_limit(CO_ISA_AVX512);
 }
 
+/* 2^40, and the largest float below it. */
+static void check_large(enum co_isa isa) {
+    const float limit = 0x1p40F, below = nextafterf(limit, 0);
+    const float large[] = {limit, -limit, 2e19F, -3e38F, NAN, INFINITY};
+    const float small[] = {0, below, -below, of_bits(1), -1};
+    if (!co_test_isa(isa)) {
+        skip();
+    }
+    CO_AUTOFREE float *g = co_xmalloc(MOST * sizeof(*g));
+    for (size_t i = 0; i < MOST; i++) {
+        g[i] = small[i % CO_ARRAY_LEN(small)];
+    }
+    for (size_t n = 1; n < MOST; n += n < 130 ? 1 : 61) {
+        assert_true(ps_all_small_f32(g, n));
+        for (size_t k = 0; k < CO_ARRAY_LEN(large); k++) {
+            float *at = &g[(n * 7 + k * 331) % n], was = *at;
+            *at = large[k];
+            assert_false(ps_all_small_f32(g, n));
+            *at = was;
+        }
+    }
+    co_isa_limit(CO_ISA_AVX512);
+}
+
+static void large_values_are_found_with_any_instructions(void **state) {
+    (void)state;
+    for (enum co_isa isa = CO_ISA_PLAIN; isa <= CO_ISA_AVX512; isa++) {
+        check_large(isa);
+    }
+}
+
 static void values_that_are_not_finite_are_found_in_plain_code(void **state) {
     (void)state;
     check(CO_ISA_PLAIN);
@@ -70,6 +101,7 @@ static void values_that_are_not_finite_are_found_with_avx512(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_that_are_not_finite_are_found_in_plain_code),
+        cmocka_unit_test(large_values_are_found_with_any_instructions),
         cmocka_unit_test(values_that_are_not_finite_are_found_with_avx2),
         cmocka_unit_test(values_that_are_not_finite_are_found_with_avx512),
     };

@@ -27,5 +27,5 @@ void table_int8_send(void *ret, const float *g, float *rest, size_t n);
 bool table_int8_follow(void *ret, const float *w, float *known, size_t n);
 void table_int8_widen(float *ret, const void *in, size_t n);
 void table_int8_add(float *to, const void *in, size_t n);
-/* Whether all values are finite by their scales alone; false: one may not be. */
-bool table_int8_finite(const void *in, size_t n);
+/* Whether all values are below 2^40 by their scales alone; false: one may not be. */
+bool table_int8_small(const void *in, size_t n);

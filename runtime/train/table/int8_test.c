@@ -41,7 +41,7 @@ static void sums_check(size_t n) {
             given[i] += (double)g[i];
         }
         table_int8_send(sent, g, rest, n);
-        assert_true(table_int8_finite(sent, n));
+        assert_true(table_int8_small(sent, n));
         table_int8_widen(got, sent, n);
         for (size_t i = 0; i < n; i++) {
             received[i] += (double)got[i];
@@ -89,7 +89,7 @@ static void nonfinite_check(float bad) {
     g[TABLE_INT8_BLOCK + 3] = bad;
     assert_false(table_int8_follow(sent, g, known, N_MAX));
     table_int8_send(sent, g, rest, N_MAX);
-    assert_false(table_int8_finite(sent, N_MAX));
+    assert_false(table_int8_small(sent, N_MAX));
     table_int8_widen(got, sent, N_MAX);
     for (size_t i = 0; i < N_MAX; i++) {
         bool spoiled = i / TABLE_INT8_BLOCK == 1;
@@ -109,7 +109,7 @@ static void extremes_check(void) {
             g[i] = i % 2 ? most[k] : -most[k] / 3;
         }
         table_int8_send(sent, g, rest, N_MAX);
-        assert_true(table_int8_finite(sent, N_MAX) == (k > 0)); /* the first must be looked at */
+        assert_true(table_int8_small(sent, N_MAX) == (k > 0)); /* the first must be looked at */
         table_int8_widen(got, sent, N_MAX);
         for (size_t i = 0; i < N_MAX; i++) {
             assert_true(isfinite(got[i]));
@@ -131,7 +131,7 @@ static void foreign_check(void) {
         memset(sent, 0x80, sizeof(sent)); /* -128 */
         co_put_u16(sent, scales[k]);
         table_int8_widen(got, sent, TABLE_INT8_BLOCK);
-        assert_true(isfinite(got[0]) == table_int8_finite(sent, TABLE_INT8_BLOCK));
+        assert_true(isfinite(got[0]) == table_int8_small(sent, TABLE_INT8_BLOCK));
     }
 }
 

@@ -4,6 +4,7 @@
 
 #include "common/huge.h"
 #include "runtime/train/ps/client/geo_part.h"
+#include "runtime/train/ps/glog.h"
 
 static bool is_sparse(const struct psc_geo_table *t) {
     return t->table->spec.kind == RT_SPARSE;
@@ -25,6 +26,16 @@ static uint64_t count_from(const struct rt_client *c, uint64_t own) {
 static void make_copy(struct psc_geo_table *t) {
     const struct table_store_shape row = {.dim = (uint32_t)(2 * t->n + t->n_state + 2)};
     t->rows = is_sparse(t) ? table_store_new(&row, NULL) : NULL;
+}
+
+void psc_geo_note_overflow(struct psc_geo_table *t, const char *what, uint64_t which) {
+    if (!t->overflowed) {
+        t->overflowed = true;
+        ps_log_warn("table \"%s\", %s %llu: an update with a large gradient would overflow, and "
+                    "counts as one with Inf; clip_value or clip_norm of the optimizer bound "
+                    "gradients; more of it is only counted",
+            t->table->name, what, (unsigned long long)which);
+    }
 }
 
 static void drop_copy(struct psc_geo_table *t) {

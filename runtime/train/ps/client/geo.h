@@ -9,6 +9,9 @@
  * and goes with later rounds.  So in time a change arrives as a whole, except for the last rounds.
  * Both formulas are linear, so training may continue between them, and answers may cross.
  *
+ * Copies stay finite, since local += server - base would make NaN of infinity for ever: a gradient
+ * that makes a row overflow is one with Inf (PADDLE_PS_NONFINITE), and the differences are bounded.
+ *
  * Dense tables are exchanged as a whole; of sparse tables only the changed rows.  Rows that are
  * only read are pulled once more in each round.  Rounds travel while the next steps are computed.
  *

@@ -51,33 +51,67 @@ static int need_values(struct psc_geo *g, struct psc_geo_table *t, struct co_err
     return psc_geo_pull_dense(g, t->index, w, err);
 }
 
-/* Sends only the values that are not finite.  The servers count and name them but apply nothing. */
-static int warn_nonfinite(struct psc_geo_table *t, const float *gradient, struct co_err *err) {
-    CO_AUTOFREE float *bad = co_xcalloc(t->n, sizeof(float));
+/* Whether value i is finite, and its part of the state. */
+static bool is_finite(const struct psc_geo_table *t, const float *w, const float *state, size_t i) {
+    const size_t planes = t->optim.rule->planes;
+    bool finite = isfinite(w[i]);
+    for (size_t p = 0; p < planes; p++) {
+        finite = finite && isfinite(state[p * t->n + i]);
+    }
+    for (size_t k = planes * t->n; k < t->n_state; k++) {
+        finite = finite && isfinite(state[k]);
+    }
+    return finite;
+}
+
+/* Moves to bad [n] what of the gradient is not finite, or would make the copy overflow. */
+static bool take_bad(struct psc_geo_table *t, float *gradient, float *bad) {
+    CO_AUTOFREE float *w = co_xmalloc(t->n * sizeof(float));
+    CO_AUTOFREE float *state = co_xmalloc((t->n_state + 1) * sizeof(float));
+    bool any = false;
     for (size_t i = 0; i < t->n; i++) {
         bad[i] = isfinite(gradient[i]) ? 0 : gradient[i];
+        gradient[i] = isfinite(gradient[i]) ? gradient[i] : 0;
+        any = any || bad[i] != 0;
     }
-    return psc_send_values(t->g->c, t->index, bad, err);
+    pthread_mutex_lock(&t->g->m);
+    memcpy(w, t->local, t->n * sizeof(float));
+    if (t->n_state > 0) {
+        memcpy(state, t->state, t->n_state * sizeof(float));
+    }
+    optim_apply(&t->optim, t->n, w, gradient, state);
+    for (size_t i = 0; i < t->n; i++) {
+        if (!ps_all_small_f32(&gradient[i], 1) && !is_finite(t, w, state, i)) {
+            psc_geo_note_overflow(t, "index", i);
+            bad[i] = INFINITY;
+            gradient[i] = 0;
+            any = true;
+        }
+    }
+    pthread_mutex_unlock(&t->g->m);
+    return any;
 }
 
 int psc_geo_push_dense(
     struct psc_geo *g, uint32_t table, const float *gradient, float *ret_w, struct co_err *err) {
     struct psc_geo_table *t = &g->tables[table];
     enum rt_nonfinite nonfinite = psc_client_nonfinite(g->c);
-    CO_AUTOFREE float *rest = NULL; /* the gradient with 0 for values that are not finite */
+    CO_AUTOFREE float *rest = NULL; /* the gradient with 0 for values that are left out */
+    bool whole = true;
     int rc = need_values(g, t, err);
-    if (rc == 0 && nonfinite != RT_NONFINITE_ALLOW && !ps_all_finite_f32(gradient, t->n)) {
-        rc = warn_nonfinite(t, gradient, err);
+    if (rc == 0 && nonfinite != RT_NONFINITE_ALLOW && !ps_all_small_f32(gradient, t->n)) {
+        CO_AUTOFREE float *bad = co_xmalloc(t->n * sizeof(float));
         rest = co_xmalloc(t->n * sizeof(float));
-        for (size_t i = 0; i < t->n; i++) {
-            rest[i] = isfinite(gradient[i]) ? gradient[i] : 0;
-        }
+        memcpy(rest, gradient, t->n * sizeof(float));
+        whole = !take_bad(t, rest, bad);
+        /* The servers count and name them but apply nothing. */
+        rc = whole ? 0 : psc_send_values(g->c, t->index, bad, err);
     }
     if (rc < 0) {
         return rc;
     }
     pthread_mutex_lock(&g->m);
-    if (!rest || nonfinite == RT_NONFINITE_SKIP) {
+    if (whole || nonfinite == RT_NONFINITE_SKIP) {
         optim_apply(&t->optim, t->n, t->local, rest ? rest : gradient, t->state);
         t->dirty = true;
     }

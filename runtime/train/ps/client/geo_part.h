@@ -2,6 +2,7 @@
  * includes this. */
 #pragma once
 
+#include <float.h>
 #include <stdatomic.h>
 
 #include "runtime/train/ps/client/geo.h"
@@ -14,6 +15,7 @@ struct psc_geo_table {
     struct optim optim; /* the table's, with the rate of this step */
     size_t n, n_state;  /* dense: values; sparse: values of a row */
     bool dirty;         /* something has changed since the last round */
+    bool overflowed;    /* a warning about a row that would overflow was logged */
     /* dense; NULL until the first pull.  geo->m guards the first line, `rounds` the second */
     float *local, *base, *state; /* [n], [n], [n_state] */
     float *delta, *server;       /* [n] of the round in flight */
@@ -45,10 +47,18 @@ void psc_geo_dense_take(struct psc_geo_table *t);
 CO_MUST_CHECK int psc_geo_sparse_begin(struct psc_geo_table *t, struct co_err *err);
 void psc_geo_sparse_take(struct psc_geo_table *t);
 
+static inline float psc_geo_bound(float x) {
+    x = x > FLT_MAX ? FLT_MAX : x;
+    return x < -FLT_MAX ? -FLT_MAX : x;
+}
+
+/* An update that would overflow: a warning, once. */
+void psc_geo_note_overflow(struct psc_geo_table *t, const char *what, uint64_t which);
+
 /* local += server - base; base = server */
 static inline void psc_geo_merge(float *local, float *base, const float *server, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        local[i] += server[i] - base[i];
+        local[i] = psc_geo_bound(local[i] + psc_geo_bound(server[i] - base[i]));
         base[i] = server[i];
     }
 }
@@ -57,7 +67,7 @@ static inline void psc_geo_merge(float *local, float *base, const float *server,
 static inline void psc_geo_split(
     const float *local, float *base, float *ret_delta, size_t n, uint32_t trainers) {
     for (size_t i = 0; i < n; i++) {
-        ret_delta[i] = (local[i] - base[i]) / (float)trainers;
+        ret_delta[i] = psc_geo_bound(local[i] - base[i]) / (float)trainers;
         base[i] += ret_delta[i];
     }
 }

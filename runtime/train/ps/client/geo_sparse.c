@@ -5,6 +5,7 @@
  *
  * round: the round in which the row was last sent or pulled.  If it is not the present one and the
  * row has not changed, a read pulls the row again.  changed: the row is in t->changed. */
+#include <math.h>
 #include <string.h>
 
 #include "runtime/train/ps/client/geo_part.h"
@@ -232,6 +233,34 @@ static void sum_up(const struct rt_client *c, const uint64_t *ids, size_t n, con
     psc_ids_done(&b);
 }
 
+/* Gives an infinite gradient to a row that this one would make overflow.  trial: as a row of the
+ * store.  The lock is held. */
+static void mark_overflow(struct psc_geo_table *t, uint64_t id, float *g, float *trial) {
+    if (ps_all_small_f32(g, t->n) || !ps_all_finite_f32(g, t->n)) {
+        return;
+    }
+    const float *row = find_row(t, id);
+    if (row) {
+        memcpy(trial, row, (2 * t->n + t->n_state) * sizeof(float));
+    } else {
+        begin_row(t, id, NULL, trial);
+    }
+    optim_apply(&t->optim, t->n, trial, g, trial + 2 * t->n);
+    if (!ps_all_finite_f32(trial, 2 * t->n + t->n_state)) {
+        psc_geo_note_overflow(t, "row", id);
+        g[0] = INFINITY;
+    }
+}
+
+static void mark_overflows(struct psc_geo_table *t, const struct gradient_sums *s) {
+    CO_AUTOFREE float *trial = co_xmalloc((2 * t->n + t->n_state) * sizeof(float));
+    pthread_mutex_lock(&t->g->m);
+    for (size_t i = 0; i < s->n; i++) {
+        mark_overflow(t, s->ids[i], s->g + i * t->n, trial);
+    }
+    pthread_mutex_unlock(&t->g->m);
+}
+
 /* Takes the rows that are not finite out of s, and sends them to the servers.  These count and name
  * them but apply nothing. */
 static int warn_nonfinite(struct psc_geo_table *t, struct gradient_sums *s, struct co_err *err) {
@@ -257,6 +286,9 @@ int psc_geo_push_sparse(struct psc_geo *g, uint32_t table, const uint64_t *ids, 
     enum rt_nonfinite nonfinite = psc_client_nonfinite(g->c);
     CO_CLEANUP(sums_done) struct gradient_sums s;
     sum_up(g->c, ids, n, gradients, t->n, &s);
+    if (nonfinite != RT_NONFINITE_ALLOW && !ps_all_small_f32(s.g, s.n * t->n)) {
+        mark_overflows(t, &s);
+    }
     if (nonfinite != RT_NONFINITE_ALLOW && !ps_all_finite_f32(s.g, s.n * t->n)) {
         int rc = warn_nonfinite(t, &s, err);
         if (rc < 0 || nonfinite <= RT_NONFINITE_REFUSE) {

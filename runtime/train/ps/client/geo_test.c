@@ -448,6 +448,69 @@ static void a_save_of_any_mode_is_loaded_in_any_other(void **state) {
     }
 }
 
+/* A finite gradient that would make a copy infinite, or its state, is as one with Inf: the copy
+ * stays finite, learns on, and what the servers have is what it has. */
+static void a_copy_that_would_overflow_stays_as_it_was(void **state) {
+    (void)state;
+    static const struct {
+        const char *rule;
+        float g;
+    } rows[] = {{"sgd:lr=10", 1e38F}, {"sgd:lr=10", -3e38F}, {"adagrad:lr=0.1", 2e19F},
+        {"adam:lr=0.1", 1e21F}};
+    const uint64_t ids[] = {3, 4};
+    for (size_t i = 0; i < 2 * CO_ARRAY_LEN(rows); i++) {
+        bool skip = i % 2;
+        struct client_world w;
+        struct rt_client *c = NULL;
+        struct co_err err = {0};
+        struct rt_table_stat stat;
+        struct rt_table_spec tables[2] = {specs[0], specs[1]};
+        float v[SIZE] = {0}, was[SIZE], g[SIZE] = {0}, rg[2 * DIM], row[2 * DIM], before[2 * DIM];
+        tables[0].optimizer = tables[1].optimizer = rows[i / 2].rule;
+        world_start_with(&w, 1, 1, skip ? RT_NONFINITE_SKIP : RT_NONFINITE_REFUSE);
+        must(world_open(&w, 0, geo, tables, &c, &err));
+        must(rt_init_dense(c, 0, v, &err));
+        for (size_t k = 0; k < CO_ARRAY_LEN(rg); k++) {
+            rg[k] = 1;
+        }
+        for (int step = 0; step < 3 * (int)geo.k_steps; step++) {
+            bool large = step == 2;
+            g[1] = 1;
+            g[2] = rg[DIM + 1] = large ? rows[i / 2].g : 1;
+            must(rt_pull_sparse(c, 1, ids, 2, before, &err));
+            must(rt_pull_dense(c, 0, was, &err));
+            int refused = rt_push_sparse(c, 1, ids, 2, rg, NULL);
+            refused = rt_push_dense(c, 0, g, NULL) < 0 ? CO_INVALID : refused;
+            for (int k = 0; k < 3; k++) { /* a refusal may come with a later call */
+                refused = rt_flush(c, NULL) < 0 ? CO_INVALID : refused;
+            }
+            assert_int_equal(large && !skip ? CO_INVALID : 0, refused);
+            must(rt_pull_sparse(c, 1, ids, 2, row, &err));
+            must(rt_pull_dense(c, 0, v, &err));
+            for (size_t k = 0; k < CO_ARRAY_LEN(row); k++) {
+                bool still = large && (!skip || k >= DIM);
+                assert_true(isfinite(row[k]) && (row[k] == before[k]) == still);
+            }
+            bool stays = large && (!skip || !strstr(rows[i / 2].rule, "adam")); /* has momentum */
+            assert_true(isfinite(v[2]) && (v[2] == was[2]) == stays);
+            must(rt_step(c, &err));
+        }
+        must(rt_flush(c, &err));
+        for (uint32_t t = 0; t < 2; t++) {
+            must(rt_stat(c, t, &stat, &err));
+            assert_int_equal(1, stat.nonfinite);
+        }
+        must(rt_no_more(c, &err)); /* from now on the servers' values */
+        must(rt_barrier(c, &err));
+        must(rt_pull_sparse(c, 1, ids, 2, before, &err));
+        for (size_t k = 0; k < CO_ARRAY_LEN(row); k++) {
+            assert_true(fabsf(before[k] - row[k]) <= 1e-4F * fabsf(row[k]) + 1e-5F);
+        }
+        must(rt_finish(c, &err));
+        world_end(&w);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_save_of_any_mode_is_loaded_in_any_other),
@@ -456,6 +519,7 @@ int main(void) {
         cmocka_unit_test(a_copy_is_trained_at_once),
         cmocka_unit_test(an_id_has_one_row),
         cmocka_unit_test(all_modes_learn_the_same),
+        cmocka_unit_test(a_copy_that_would_overflow_stays_as_it_was),
         cmocka_unit_test(a_lost_trainer_is_not_waited_for),
         cmocka_unit_test(a_round_ends_when_the_server_is_gone),
         cmocka_unit_test(a_restore_leaves_no_copy),

@@ -73,6 +73,7 @@ int shard_dense_init(struct shard_tables *t, struct shard_table *st, struct co_e
     unsigned char *at = st->dense;
     for (uint32_t i = 0; i < st->n_blocks; i++) {
         make_block(&st->blocks[i], st->table, ps_dense_chunk(part, i).n, sync, &at);
+        st->blocks[i].begin = ps_dense_chunk(part, i).begin;
     }
     assert(at == st->dense + st->dense_bytes);
     return 0;
@@ -189,12 +190,10 @@ static int check_block(struct shard_tables *t, struct shard_table *st, uint32_t 
     if (t->config.nonfinite == RT_NONFINITE_ALLOW || ps_all_finite_f32(g, n)) {
         return 0;
     }
-    const struct ps_shard_position here = shard_here(&t->config);
-    struct ps_range part = ps_dense_share(st->table, &here);
-    uint64_t first = ps_dense_chunk(part, (uint32_t)chunk).begin;
+    const struct shard_dense_block *b = &st->blocks[chunk];
     for (size_t i = 0; i < n; i++) {
         if (!isfinite(g[i])) {
-            uint64_t index = first + i % st->blocks[chunk].n;
+            uint64_t index = b->begin + i % b->n;
             CO_TRY(shard_note_nonfinite(t, st, trainer, what, index, err));
             g[i] = 0;
         }
@@ -206,6 +205,51 @@ static void change_block(struct shard_table *st, const struct shard_dense_block 
     shard_snapshot_change(st->snapshot, st->index, (size_t)(b - st->blocks));
 }
 
+/* How many values are not finite, or have state that is not.  *ret_first: the first of them. */
+static uint64_t count_nonfinite(
+    const struct shard_table *st, const struct shard_dense_block *b, size_t *ret_first) {
+    const size_t planes = st->table->optim.rule->planes;
+    const size_t scalars = b->n_state - planes * b->n;
+    bool shared = scalars == 0 || ps_all_finite_f32(b->state + planes * b->n, scalars);
+    uint64_t bad = 0;
+    for (size_t i = b->n; i-- > 0;) {
+        bool finite = shared && isfinite(b->w[i]);
+        for (size_t p = 0; p < planes; p++) {
+            finite = finite && isfinite(b->state[p * b->n + i]);
+        }
+        *ret_first = finite ? *ret_first : i;
+        bad += !finite;
+    }
+    return bad;
+}
+
+/* In geo mode values that overflow stay as they were, as rows do (push.c). */
+static void update_watched(
+    struct shard_table *st, const struct optim *o, struct shard_dense_block *b, const float *g) {
+    CO_AUTOFREE float *before = co_xmalloc(b->n * sizeof(float));
+    size_t first = 0;
+    uint64_t was = count_nonfinite(st, b, &first);
+    memcpy(before, b->w, b->n * sizeof(float));
+    optim_apply(o, b->n, b->w, g, b->state);
+    uint64_t is = count_nonfinite(st, b, &first);
+    if (is > was) {
+        shard_note_overflow(st, "index", b->begin + first, is - was);
+    }
+    for (size_t i = 0; st->mode == RT_GEO && i < b->n; i++) {
+        b->w[i] = isfinite(b->w[i]) ? b->w[i] : before[i];
+    }
+}
+
+static void update_block(struct shard_table *st, const struct optim *o, bool large,
+    struct shard_dense_block *b, const float *g) {
+    change_block(st, b);
+    if (large) {
+        update_watched(st, o, b, g);
+    } else {
+        optim_apply(o, b->n, b->w, g, b->state);
+    }
+}
+
 /* Applies the last step to the block, if it is due.  Values that replace those of then leave
  * nothing to apply (shard_tables_clear). */
 static void apply_due(struct shard_table *st, struct shard_dense_block *b) {
@@ -215,9 +259,8 @@ static void apply_due(struct shard_table *st, struct shard_dense_block *b) {
     b->due = false;
     st->n_due--;
     if (b->pushed) {
-        change_block(st, b);
         ps_mean(b->sum, b->n, st->step_by);
-        optim_apply(&st->step_optim, b->n, b->w, b->sum, b->state);
+        update_block(st, &st->step_optim, st->step_large, b, b->sum);
         b->pushed = false;
     }
     if (b->knows != SHARD_KNOWN_NOT) {
@@ -236,15 +279,17 @@ static int push_block(struct shard_tables *t, struct shard_table *st, struct sha
     } else if (st->table->wire != RT_F32) {
         table_widen(st->table->wire, g, f->payload, b->n);
     }
-    if (!int8 || !table_int8_finite(f->payload, b->n)) {
+    bool large = t->config.nonfinite != RT_NONFINITE_ALLOW &&
+                 !(int8 ? table_int8_small(f->payload, b->n) : ps_all_small_f32(g, b->n));
+    if (large) {
         CO_TRY(check_block(t, st, trainer, "index", f->head.aux, b->n, g, err));
     }
     st->pushes += b->n;
     if (st->mode != RT_SYNC) {
-        change_block(st, b);
-        optim_apply(&st->optim, b->n, b->w, g, b->state);
+        update_block(st, &st->optim, large, b, g);
         return 0;
     }
+    st->large = st->large || large; /* till the step */
     if (!b->pushed) {
         if (g != b->sum) {
             memcpy(b->sum, g, b->n * sizeof(float));
@@ -308,6 +353,7 @@ void shard_dense_step(struct shard_table *st, uint32_t n) {
     shard_dense_settle(st);
     st->step_by = n;
     st->step_optim = st->optim;
+    st->step_large = st->large;
     st->n_due = st->n_blocks;
     for (uint32_t i = 0; i < st->n_blocks; i++) {
         st->blocks[i].due = true;

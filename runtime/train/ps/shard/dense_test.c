@@ -361,6 +361,50 @@ static void a_trainer_with_other_values_gets_all(void **unused) {
 }
 
 /* Values that are not finite can only travel as floats; a gradient that is not spoils its block. */
+/* As in push_test.c: counted once, value by value; in geo mode values stay as they were. */
+static void values_that_overflow_are_counted(void **unused) {
+    static const struct {
+        const char *rule, *wire;
+        enum rt_mode mode;
+        float g;
+        uint64_t counted;
+        bool values; /* that they overflow, too */
+    } rows[] = {{"adagrad:lr=0.1", NULL, RT_ASYNC, 2e19F, 1, false},
+        {"adagrad:lr=0.1", NULL, RT_SYNC, -2e19F, 1, false},
+        {"adagrad:lr=0.1", "int8", RT_SYNC, 2e19F, 1, false},
+        {"adagrad:lr=0.1", NULL, RT_SYNC, 1e18F, 0, false},
+        {"sgd:lr=10", NULL, RT_ASYNC, 1e38F, 1, true}, {"sgd:lr=10", NULL, RT_SYNC, 1e38F, 1, true},
+        {"sgd:lr=1", NULL, RT_GEO, 2e38F, 1, false}};
+    (void)unused;
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct rt_table_spec spec = plain[0];
+        struct testing w;
+        spec.optimizer = rows[i].rule;
+        spec.wire = rows[i].wire;
+        spec.mode = rows[i].mode;
+        testing_start(&w, &spec, 1, rows[i].mode);
+        const struct shard_table *st = &w.t.tables[0];
+        for (int step = 0; step < 4; step++) {
+            float g[SIZE] = {1, 1, 1};
+            g[3] = step % 2 ? rows[i].g : 1;
+            struct rpc_frame *f = rows[i].wire
+                                      ? int8_push(g)
+                                      : testing_frame(RPC_FRAME_PUSH_DENSE, 0, SIZE, 4 * SIZE);
+            if (!rows[i].wire) {
+                f->head.aux = 0;
+                co_copy_f32(f->payload, g, SIZE);
+            }
+            assert_null(testing_do(&w, f));
+            assert_int_equal(0, rows[i].mode == RT_SYNC ? shard_tables_step(&w.t, 1, NULL) : 0);
+            shard_tables_settle(&w.t);
+        }
+        assert_int_equal(rows[i].counted, st->nonfinite);
+        assert_true(isfinite(st->blocks[0].w[3]) == !rows[i].values);
+        assert_true(isfinite(st->blocks[0].w[2]));
+        testing_end(&w);
+    }
+}
+
 static void int8_values_that_are_not_finite(void **unused) {
     (void)unused;
     struct testing w;
@@ -595,6 +639,7 @@ int main(void) {
         cmocka_unit_test(trainers_get_what_a_step_has_changed),
         cmocka_unit_test(a_trainer_with_other_values_gets_all),
         cmocka_unit_test(int8_values_that_are_not_finite),
+        cmocka_unit_test(values_that_overflow_are_counted),
         cmocka_unit_test(values_begin_at_zero_and_are_what_was_put),
         cmocka_unit_test(gradients_count_at_once_or_with_the_step),
         cmocka_unit_test(differences_are_added),

@@ -37,3 +37,16 @@ int shard_note_nonfinite(struct shard_tables *t, struct shard_table *st, uint32_
     return co_err_set(
         err, rc, "%s; refused (servers with PADDLE_PS_NONFINITE=skip leave it out)", e.msg);
 }
+
+void shard_note_overflow(struct shard_table *st, const char *what, uint64_t which, uint64_t n) {
+    st->nonfinite += n;
+    if (!st->overflowed) {
+        st->overflowed = true;
+        ps_log_warn("table \"%s\", %s %llu: an update with a large gradient overflowed, and %s; "
+                    "clip_value or clip_norm of the optimizer bound gradients; more of it is only "
+                    "counted",
+            st->table->name, what, (unsigned long long)which,
+            st->mode == RT_GEO ? "was left out"
+                               : "its values or its optimizer state are infinite or NaN now");
+    }
+}

@@ -120,3 +120,6 @@ float *shard_floats(const struct rpc_frame *f, size_t offset);
  * policy is to skip such values, else the error to refuse the request with. */
 CO_MUST_CHECK int shard_note_nonfinite(struct shard_tables *t, struct shard_table *st,
     uint32_t trainer, const char *what, uint64_t which, struct co_err *err);
+/* Counts n values or rows that finite gradients have made infinite or NaN, as they do in Paddle;
+ * the first of a table is logged. */
+void shard_note_overflow(struct shard_table *st, const char *what, uint64_t which, uint64_t n);

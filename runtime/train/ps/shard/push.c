@@ -71,9 +71,10 @@ int shard_rows_make(struct shard_table *st, struct shard_rows *r, struct co_err 
 
 int shard_rows_finite(struct shard_tables *t, struct shard_table *st, uint32_t trainer,
     const float *g, size_t floats, struct shard_rows *r, struct co_err *err) {
-    if (t->config.nonfinite == RT_NONFINITE_ALLOW || ps_all_finite_f32(g, r->n * floats)) {
+    if (t->config.nonfinite == RT_NONFINITE_ALLOW || ps_all_small_f32(g, r->n * floats)) {
         return 0;
     }
+    st->large = true;
     size_t n = 0;
     for (size_t i = 0; i < r->n; i++) {
         if (ps_all_finite_f32(g + i * floats, floats)) {
@@ -97,8 +98,7 @@ static void unmake(struct shard_table *st, const struct shard_rows *r) {
 
 /* ---- push ---- */
 
-static void apply_row(struct shard_table *st, uint32_t slot, const float *g) {
-    shard_snapshot_change(st->snapshot, st->index, slot);
+static void update_row(struct shard_table *st, uint32_t slot, const float *g) {
     float *state = table_store_state(st->rows, slot);
     if (st->table->storage == RT_F32) {
         optim_apply(&st->optim, st->dim, table_store_values(st->rows, slot), g, state);
@@ -107,6 +107,36 @@ static void apply_row(struct shard_table *st, uint32_t slot, const float *g) {
     table_store_read(st->rows, slot, st->row);
     optim_apply(&st->optim, st->dim, st->row, g, state);
     table_store_write_update(st->rows, slot, st->row);
+}
+
+static bool is_finite(struct shard_table *st, uint32_t slot) {
+    table_store_read(st->rows, slot, st->row);
+    return ps_all_finite_f32(st->row, st->dim) &&
+           (st->n_state == 0 || ps_all_finite_f32(table_store_state(st->rows, slot), st->n_state));
+}
+
+/* Copies of trainers in geo mode follow the row, and would make NaN of infinity for ever: there it
+ * stays as it was. */
+static void update_watched(struct shard_table *st, uint32_t slot, const float *g) {
+    bool was = is_finite(st, slot);
+    CO_AUTOFREE float *before = co_xmalloc(st->dim * sizeof(float));
+    memcpy(before, st->row, st->dim * sizeof(float));
+    update_row(st, slot, g);
+    if (was && !is_finite(st, slot)) {
+        shard_note_overflow(st, "row", table_store_id(st->rows, slot), 1);
+        if (st->mode == RT_GEO) { /* adds up, without state */
+            table_store_write(st->rows, slot, before);
+        }
+    }
+}
+
+static void apply_row(struct shard_table *st, uint32_t slot, const float *g) {
+    shard_snapshot_change(st->snapshot, st->index, slot);
+    if (st->large) {
+        update_watched(st, slot, g);
+    } else {
+        update_row(st, slot, g);
+    }
 }
 
 static void apply(struct shard_table *st, const struct shard_rows *r, const float *g) {
@@ -207,6 +237,7 @@ int shard_sparse_push(struct shard_tables *t, struct shard_table *st, uint32_t t
     CO_TRY(shard_rows_make(st, &r, err));
     CO_TRY(take_gradients(st, &r, g, err));
     shard_rows_seen(st, &r);
+    st->large = st->large && st->mode == RT_SYNC; /* till the step */
     st->pushes += f->head.count;
     return 0;
 }

@@ -338,6 +338,72 @@ static void push_that_is_not_finite_is_refused_as_a_whole(void **unused) {
     }
 }
 
+/* As in Paddle, the square of a large gradient is infinite, and the row learns no more: it is
+ * counted once, whatever comes after it. */
+static void rows_that_overflow_are_counted(void **unused) {
+    static const struct {
+        const char *rule, *storage;
+        float g;
+        bool values; /* that they overflow, too */
+    } rows[] = {{"adagrad:lr=0.1", NULL, 2e19F, false}, {"adagrad_row:lr=0.1", NULL, -2e19F, false},
+        {"adam:lr=0.1", NULL, 1e21F, false}, {"adagrad:lr=0.1", "f16", 2e19F, false},
+        {"sgd:lr=10", NULL, 1e38F, true}};
+    const uint64_t id = 7, other = 8;
+    (void)unused;
+    for (size_t i = 0; i < 2 * CO_ARRAY_LEN(rows); i++) {
+        struct testing w;
+        struct rt_table_spec spec = plain;
+        spec.optimizer = rows[i / 2].rule;
+        spec.storage = rows[i / 2].storage;
+        testing_start(&w, &spec, 1, i % 2 ? RT_SYNC : RT_ASYNC);
+        for (int step = 0; step < 6; step++) {
+            bool large = step == 2 || step == 4;
+            assert_int_equal(0, testing_push_one(&w, 0, id, large ? rows[i / 2].g : 1));
+            assert_int_equal(0, testing_push_one(&w, 0, other, 1));
+            assert_int_equal(0, i % 2 ? shard_tables_step(&w.t, 1, NULL) : 0);
+            assert_int_equal(step >= 2, w.t.tables[0].nonfinite);
+            assert_false(w.t.tables[0].large);
+        }
+        assert_true(isfinite(testing_pull_one(&w, 0, id)) == !rows[i / 2].values);
+        assert_true(isfinite(testing_pull_one(&w, 0, other)));
+        testing_end(&w);
+    }
+}
+
+/* A gradient that is large, but not too large, counts as none; nor does any where all are allowed.
+ */
+static void large_gradients_are_not_overflows(void **unused) {
+    (void)unused;
+    for (int i = 0; i < 2; i++) {
+        struct testing w;
+        struct rt_table_spec spec = plain;
+        spec.optimizer = "adagrad:lr=0.1";
+        testing_make(&w, &spec, 1, RT_ASYNC);
+        w.config.nonfinite = i == 0 ? RT_NONFINITE_REFUSE : RT_NONFINITE_ALLOW;
+        testing_open(&w);
+        assert_int_equal(0, testing_push_one(&w, 0, 7, i == 0 ? 1e18F : 2e19F));
+        assert_int_equal(0, w.t.tables[0].nonfinite);
+        testing_end(&w);
+    }
+}
+
+/* ... and a row to which trainers in geo mode add too much stays as it was: they follow it. */
+static void a_row_of_geo_mode_does_not_overflow(void **unused) {
+    struct testing w;
+    struct rt_table_spec spec = plain;
+    (void)unused;
+    spec.mode = RT_GEO;
+    testing_start(&w, &spec, 1, RT_GEO);
+    assert_int_equal(0, testing_push_one(&w, 0, 7, 3e38F));
+    assert_row(&w, 7, 3e38F, 3e38F);
+    assert_int_equal(0, testing_push_one(&w, 0, 7, 1e38F));
+    assert_row(&w, 7, 3e38F, 3e38F);
+    assert_int_equal(1, w.t.tables[0].nonfinite);
+    assert_int_equal(0, testing_push_one(&w, 0, 7, -3e38F));
+    assert_row(&w, 7, 0, 0);
+    testing_end(&w);
+}
+
 /* ---- memory ---- */
 
 /* Sums of a step need memory as rows do.  Rows that a push made go with it. */
@@ -433,6 +499,9 @@ int main(void) {
         cmocka_unit_test(push_that_is_refused_changes_nothing),
         cmocka_unit_test(rows_that_are_not_finite_are_left_out_alone),
         cmocka_unit_test(push_that_is_not_finite_is_refused_as_a_whole),
+        cmocka_unit_test(rows_that_overflow_are_counted),
+        cmocka_unit_test(large_gradients_are_not_overflows),
+        cmocka_unit_test(a_row_of_geo_mode_does_not_overflow),
         cmocka_unit_test(push_without_memory_leaves_no_rows),
         cmocka_unit_test(restored_rows_are_those_that_a_scan_gave),
     };

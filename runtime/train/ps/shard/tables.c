@@ -146,6 +146,7 @@ int shard_tables_step(struct shard_tables *t, uint32_t n, struct co_err *err) {
             int one = shard_sparse_step(st, by, rc == 0 ? err : NULL);
             rc = rc == 0 ? one : rc;
         }
+        st->large = false;
     }
     shard_rates_step(t);
     return rc;

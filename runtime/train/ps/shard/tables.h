@@ -15,11 +15,12 @@ enum shard_known { SHARD_KNOWN_NOT, SHARD_KNOWN_OLD, SHARD_KNOWN_NEW };
 /* A block of a dense table: a contiguous part of it.  A frame reads or changes one block. */
 struct shard_dense_block {
     size_t n, n_state;
-    float *w;     /* [n] */
-    float *state; /* [n_state], NULL when the rule has none */
-    float *sum;   /* sync: [n], gradients of this step */
-    bool pushed;  /* sync: sum holds something */
-    bool due;     /* sync: the last step is not applied to it yet */
+    float *w;       /* [n] */
+    float *state;   /* [n_state], NULL when the rule has none */
+    float *sum;     /* sync: [n], gradients of this step */
+    uint64_t begin; /* of its values, in the vector */
+    bool pushed;    /* sync: sum holds something */
+    bool due;       /* sync: the last step is not applied to it yet */
     /* int8: the values that trainers have, and how they came from those of a step before.  A
      * trainer names its version, so that one that missed a step or a restore gets all values. */
     float *known;         /* [n] */
@@ -37,8 +38,10 @@ struct shard_table {
     enum rt_mode mode;
     uint64_t pulls, pushes;
     uint64_t late;      /* rows and values left out since they came after their step */
-    uint64_t nonfinite; /* rows and values that were NaN or infinite */
+    uint64_t nonfinite; /* rows and values that were NaN or infinite, or became so */
     bool *warned;       /* by trainer: a warning about nonfinite was logged */
+    bool large;      /* gradients were so large that an update may overflow; sync: of this step */
+    bool overflowed; /* a warning about such an update was logged */
     /* rate.c */
     struct optim optim; /* the table's, with the current learning rate */
     double lr;          /* the base rate that the schedule starts from */
@@ -50,6 +53,7 @@ struct shard_table {
     uint32_t n_blocks;
     uint32_t n_due;          /* blocks that are due */
     uint32_t step_by;        /* what the last step divides by */
+    bool step_large;         /* as `large` was then */
     struct optim step_optim; /* as `optim` was in the last step */
     /* sparse */
     size_t dim, n_state;
