@@ -198,3 +198,16 @@ char *co_path_absolute(const char *path) {
     CO_AUTOFREE char *here = *path == '/' ? NULL : getcwd(NULL, 0);
     return here ? co_xasprintf("%s/%s", here, path) : co_xstrdup(path);
 }
+
+char *co_path_find(const char *program) {
+    const char *path = getenv("PATH");
+    for (const char *p = path ? path : "/usr/bin:/bin"; *p;) {
+        size_t len = strcspn(p, ":");
+        CO_AUTOFREE char *file = co_xasprintf("%.*s/%s", (int)len, p, program);
+        if (len && access(file, X_OK) == 0) {
+            return co_steal_ptr(file);
+        }
+        p += len + (p[len] == ':');
+    }
+    return NULL;
+}

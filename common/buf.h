@@ -49,3 +49,5 @@ CO_MUST_CHECK int co_file_write(
     const char *path, const void *data, size_t len, unsigned mode, struct co_err *err);
 /* Where a path leads from the working directory; the caller frees it. */
 char *co_path_absolute(const char *path);
+/* The program of that name in the PATH; the caller frees it.  NULL: there is none. */
+char *co_path_find(const char *program);

@@ -94,6 +94,9 @@ enum co_var {
     CO_VAR_INIT_PORTS_NUM_FOR_SPARSE,
     CO_VAR_INIT_TRAINER_COUNT,
     CO_VAR_INIT_USE_GPU,
+    CO_VAR_INIT_NUM_PASSES,
+    CO_VAR_INIT_LOG_PERIOD,
+    CO_VAR_INIT_SAVE_DIR,
     CO_VAR_CLUSTER_TRAIN,
     /* settings of this project's parameter server */
     CO_VAR_PS_LEASE,

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "common/buf.h"
 #include "common/mem.h"
 
 char *da_file_find(const char *dir, const char *name) {
@@ -14,6 +15,26 @@ char *da_file_find(const char *dir, const char *name) {
     bool only = access(path, F_OK) < 0 && errno == ENOENT && access(packed, F_OK) == 0;
 
     return only ? co_steal_ptr(packed) : co_steal_ptr(path);
+}
+
+static const char mark[] = "GENERATED";
+
+bool da_is_users(const char *dir, const char *name) {
+    CO_AUTOFREE char *path = da_file_find(dir, name);
+    CO_AUTOFREE char *marked = co_xasprintf("%s/%s", dir, mark);
+
+    return access(path, F_OK) == 0 && access(marked, F_OK) < 0;
+}
+
+int da_mark(const char *dir, bool generated, struct co_err *err) {
+    static const char text[] =
+        "What is generated next replaces this data. To keep the data, remove this file.\n";
+    CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, mark);
+
+    if (generated) {
+        return co_file_write(path, text, sizeof(text) - 1, 0644, err);
+    }
+    return unlink(path) < 0 && errno != ENOENT ? co_err_errno(err, errno, "\"%s\"", path) : 0;
 }
 
 int da_line_next(struct rt_input *input, struct da_text *ret_line, struct co_err *err) {

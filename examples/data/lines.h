@@ -2,6 +2,8 @@
  * answers to them. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "common/err.h"
 #include "runtime/rt.h"
 #include "runtime/train/data/text.h"
@@ -9,6 +11,10 @@
 /* dir/name, or, where only that is there, the same packed by gzip under its usual name.  The caller
  * frees it. */
 char *da_file_find(const char *dir, const char *name);
+/* Generated data may be replaced by other generated data, a user's never: a file in its directory
+ * distinguishes them.  Whether the directory has that file, as da_file_find, and it is a user's. */
+bool da_is_users(const char *dir, const char *name);
+CO_MUST_CHECK int da_mark(const char *dir, bool generated, struct co_err *err);
 /* The next line that is not blank, without blanks at its ends; at NULL: the end.  Borrowed until
  * the next call.  Errors are rt_input_next's. */
 CO_MUST_CHECK int da_line_next(

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/contract.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/parse.h"
@@ -94,6 +93,23 @@ static void ignored_note(void) {
     }
 }
 
+static void default_take(const struct da_variable *v, struct co_flag *flags, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        struct co_flag *f = &flags[i];
+        if (strcmp(f->name, v->flag) == 0 && co_contract_getenv(v->var)) {
+            f->def = co_contract_getenv(v->var);
+        }
+    }
+}
+
+static int variables_check(const struct da_program *p, struct co_err *err) {
+    for (size_t i = 0; i < p->n_variables; i++) {
+        const char *value = co_contract_getenv(p->variables[i].var);
+        CO_TRY(value ? co_contract_check(p->variables[i].var, value, err) : 0);
+    }
+    return 0;
+}
+
 /* The program's flags, then those that all have. */
 static struct co_flag *flags_all(const struct da_program *p, size_t *ret_n) {
     const size_t more = CO_ARRAY_LEN(ignored_flags);
@@ -102,6 +118,9 @@ static struct co_flag *flags_all(const struct da_program *p, size_t *ret_n) {
     memcpy(all, p->flags, p->n_flags * sizeof(*all));
     memcpy(all + p->n_flags, ignored_flags, sizeof(ignored_flags));
     *ret_n = p->n_flags + more;
+    for (size_t i = 0; i < p->n_variables; i++) {
+        default_take(&p->variables[i], all, p->n_flags);
+    }
     return all;
 }
 
@@ -144,8 +163,9 @@ static int run(const struct da_program *p, int argc, char *argv[]) {
     struct da_task task = {0};
     struct co_err err = {0};
     int rest = 0;
-    int rc = parse(p, word, argc - skip, argv + skip, &rest, &err);
+    int rc = variables_check(p, &err);
 
+    rc = rc == 0 ? parse(p, word, argc - skip, argv + skip, &rest, &err) : rc;
     if (rc == CO_CANCELED) {
         return 0;
     }

@@ -2,6 +2,7 @@
  * that the environment describes, and exit codes. */
 #pragma once
 
+#include "common/contract.h"
 #include "common/flag.h"
 #include "runtime/rt.h"
 
@@ -18,10 +19,18 @@ struct da_word {
     int (*run)(char *const *arguments, size_t n, struct co_err *err);
 };
 
+/* A flag whose default a variable is, where it is set. */
+struct da_variable {
+    const char *flag;
+    enum co_var var;
+};
+
 struct da_program {
     const char *name, *usage;
     const struct co_flag *flags;
     size_t n_flags;
+    const struct da_variable *variables;
+    size_t n_variables;
     const bool *local;                /* --local: da_forget_job; NULL: no such flag */
     int (*check)(struct co_err *err); /* of what the flags say; NULL: nothing to check */
     const struct da_word *words;

@@ -99,6 +99,7 @@ static int library_make(const struct rc_prepare *p, const char *dir, struct co_e
         {"users.dat", users_make}, {"movies.dat", movies_make}, {"ratings.dat", ratings_make}};
     int rc = folder_make(dir, err);
 
+    rc = rc == 0 ? da_mark(dir, true, err) : rc;
     for (size_t i = 0; rc == 0 && i < CO_ARRAY_LEN(files); i++) {
         CO_AUTOBUF struct co_buf text = CO_BUF(TEXT_MAX);
 
@@ -158,7 +159,10 @@ int rc_prepare(const struct rc_prepare *p, struct co_err *err) {
     int rc = p->split > 0 ? folder_make(p->out, err)
                           : co_err_set(err, CO_INVALID, "0 files of training data");
 
-    if (rc == 0 && p->ml[0] == '\0') {
+    const bool generate = p->ml[0] == '\0' && !da_is_users(own, "ratings.dat");
+
+    rc = rc == 0 ? da_mark(p->out, generate, err) : rc;
+    if (rc == 0 && generate) {
         rc = library_make(p, own, err);
     }
     for (uint32_t i = 0; i <= p->split; i++) {

@@ -12,7 +12,7 @@
 #include "common/err.h"
 
 struct rc_prepare {
-    const char *ml; /* directory with ratings.dat; "": generate data */
+    const char *ml; /* directory with ratings.dat; "": OUT/ml-1m, generated unless a user's */
     const char *out;
     uint32_t split;                  /* files of training data */
     uint64_t users, movies, ratings; /* sizes of generated data */

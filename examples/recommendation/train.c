@@ -2,6 +2,7 @@
  * worker if the environment describes a job.  Exit codes: co_code_exit. */
 #include "common/log.h"
 #include "common/mem.h"
+#include "examples/data/lines.h"
 #include "examples/data/program.h"
 #include "examples/recommendation/predict.h"
 #include "examples/recommendation/prepare.h"
@@ -13,10 +14,10 @@ static int64_t split, users, movies, ratings;
 
 static const struct co_flag flags[] = {
     {"data", CO_FLAG_STR, &options.data, "",
-        "directory with train.list and test.list; empty: one is made up"},
+        "directory with train.list and test.list; empty: --out, if it has a user's; else made up"},
     {"ml", CO_FLAG_STR, &options.ml, "",
         "directory with users.dat and movies.dat, for prepare ratings.dat, too; empty: ml-1m below "
-        "--data, for prepare made up"},
+        "--data, for prepare below --out, made up unless a user's is there"},
     {"batch-size", CO_FLAG_INT, &options.batch_size, "256", "ratings a step, of each worker",
         .min = 1, .max = 65536},
     {"passes", CO_FLAG_INT, &options.passes, "1", "over the data", .min = 0, .max = 100000},
@@ -70,7 +71,7 @@ static int train(const struct rt_job *job, struct co_err *err) {
 
     if (options.data[0] == '\0') {
         options.data = out;
-        rc = prepare_data(err);
+        rc = da_is_users(out, "train.list") ? 0 : prepare_data(err);
     }
     return rc == 0 ? rc_train(job, &options, err) : rc;
 }
@@ -95,6 +96,8 @@ int main(int argc, char *argv[]) {
     static const struct da_word words[] = {{"prepare", "preparing data", NULL, prepare},
         {"predict", "prediction", "USER MOVIE...", predict},
         {"evaluate", "evaluation", NULL, evaluate}};
+    static const struct da_variable variables[] = {{"passes", CO_VAR_INIT_NUM_PASSES},
+        {"period", CO_VAR_INIT_LOG_PERIOD}, {"save-dir", CO_VAR_INIT_SAVE_DIR}};
     static const struct da_program program = {.name = "recommendation",
         .usage =
             "recommendation [flags]: trains\n       recommendation prepare [flags]\n       "
@@ -102,6 +105,8 @@ int main(int argc, char *argv[]) {
             "recommendation evaluate [flags]: the test's loss of each pass, and the best",
         .flags = flags,
         .n_flags = CO_ARRAY_LEN(flags),
+        .variables = variables,
+        .n_variables = CO_ARRAY_LEN(variables),
         .words = words,
         .n_words = CO_ARRAY_LEN(words),
         .train = train};

@@ -249,6 +249,7 @@ int wv_prepare(const struct wv_prepare *p, struct co_err *err) {
     struct text texts[KINDS] = {{.path = NULL}, {.path = NULL}};
     int rc = folder_make(p->out, err);
 
+    rc = rc == 0 ? da_mark(p->out, p->text[0] == '\0', err) : rc;
     for (int i = 0; rc == 0 && i < KINDS; i++) {
         rc = text_open(p, i, &texts[i], err);
         rc = rc == 0 ? words_count(p, &texts[i], counter, err) : rc;

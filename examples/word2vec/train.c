@@ -2,6 +2,7 @@
  * worker if the environment describes a job.  Exit codes: co_code_exit. */
 #include "common/log.h"
 #include "common/mem.h"
+#include "examples/data/lines.h"
 #include "examples/data/program.h"
 #include "examples/word2vec/nearest.h"
 #include "examples/word2vec/prepare.h"
@@ -14,7 +15,7 @@ static int64_t n, least, split, sentences;
 static const struct co_flag flags[] = {
     {"model", CO_FLAG_STR, &options.model, "ngram", "ngram or skipgram"},
     {"data", CO_FLAG_STR, &options.data, "",
-        "directory that was prepared; empty: one is, of generated text"},
+        "directory that was prepared; empty: --out, if it was prepared of a text; else generated"},
     {"n", CO_FLAG_INT, &n, "5", "words of a window", .min = 2, .max = WV_WINDOW_MAX},
     {"batch-size", CO_FLAG_INT, &options.batch_size, "32", "windows a step", .min = 1,
         .max = 65536},
@@ -88,7 +89,7 @@ static int train(const struct rt_job *job, struct co_err *err) {
 
     if (options.data[0] == '\0') {
         options.data = out;
-        rc = prepare_data(err);
+        rc = da_is_users(out, "word_dict") ? 0 : prepare_data(err);
     }
     return rc == 0 ? wv_train(job, &options, (size_t)n, err) : rc;
 }
@@ -118,6 +119,7 @@ int main(int argc, char *argv[]) {
     static const struct da_word words[] = {{"prepare", "preparing data", NULL, prepare},
         {"nearest", "looking for neighbours", "WORD...", nearest},
         {"analogy", "looking for an analogy", "A B C", analogy}};
+    static const struct da_variable variables[] = {{"passes", CO_VAR_INIT_NUM_PASSES}};
     static const struct da_program program = {.name = "word2vec",
         .usage =
             "word2vec [flags]: trains\n       word2vec prepare [flags]\n       word2vec nearest "
@@ -125,6 +127,8 @@ int main(int argc, char *argv[]) {
             "B C: A is to B as C is to what?",
         .flags = flags,
         .n_flags = CO_ARRAY_LEN(flags),
+        .variables = variables,
+        .n_variables = CO_ARRAY_LEN(variables),
         .check = options_check,
         .words = words,
         .n_words = CO_ARRAY_LEN(words),

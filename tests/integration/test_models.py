@@ -153,6 +153,46 @@ def test_flags_of_paddles_programs_are_accepted_and_said_to_do_nothing(program, 
     assert code == 2
 
 
+def test_recommendation_by_the_words_of_paddle_py(tmp_path):
+    """`--config=recommendation` with the flags of Paddle's run.sh, in its workspace: data/ml-1m is the user's."""
+    def do(*words, **env):
+        r = subprocess.run([str(w) for w in words], cwd=tmp_path, env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", **env},
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200)
+        return r.returncode, r.stdout
+    assert do("recommendation", "prepare", "--out=made", "--ratings=3000", "--users=40")[0] == 0
+    (tmp_path / "data").mkdir()
+    (tmp_path / "made/ml-1m").rename(tmp_path / "data/ml-1m")
+    (tmp_path / "data/ml-1m/GENERATED").unlink()
+    mine = (tmp_path / "data/ml-1m/ratings.dat").read_bytes()
+    assert do("recommendation", "prepare")[0] == 0
+    assert (tmp_path / "data/ml-1m/ratings.dat").read_bytes() == mine and not (tmp_path / "data/GENERATED").exists()
+    flags = ["--dot_period=10", "--log_period=2", "--num_passes=2", "--trainer_count=4", "--local=0", "--save_dir=./out", "--use_gpu=0"]
+    code, out = do(BIN / "paddlerun", "train", "--config=recommendation", *flags)
+    assert code == 0 and sorted(p.name for p in (tmp_path / "out").iterdir()) == ["pass-00000", "pass-00001"], out
+    assert re.findall(r"^Pass (\d) Batch (\d+) ", out, re.M)[:2] == [("0", "0"), ("0", "2")] and "Pass 1 Batch" in out, out
+    assert (tmp_path / "data/ml-1m/ratings.dat").read_bytes() == mine
+    # What the command says wins, and what is no number is an error of the variable.
+    code, out = do("recommendation", "--passes=1", "--save-dir=one", PADDLE_INIT_NUM_PASSES="2", PADDLE_INIT_SAVE_DIR="two")
+    assert code == 0 and [p.name for p in (tmp_path / "one").iterdir()] == ["pass-00000"] and not (tmp_path / "two").exists(), out
+    code, out = do("recommendation", PADDLE_INIT_NUM_PASSES="many")
+    assert code == 2 and "PADDLE_INIT_NUM_PASSES" in out, out
+
+
+def test_generated_text_never_replaces_a_users(tmp_path):
+    """word2vec without --data trains with what was prepared of a text; what it generates, it generates again."""
+    def do(*words):
+        r = subprocess.run([BIN / "word2vec", *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200)
+        assert r.returncode == 0, r.stdout
+        return (tmp_path / "word2vec_data/word_dict").read_text()
+    for name in "train", "valid":
+        (tmp_path / f"ptb.{name}.txt").write_text("a b c d e f g\n" * 60)
+    mine = do("prepare", "--text=.", "--split=1")
+    assert do("--save=") == mine and "t0w" not in mine
+    (tmp_path / "word2vec_data/GENERATED").write_text("")
+    made = do("--save=", "--sentences=1500")
+    assert "t0w" in made and do("prepare", "--sentences=3000") != made
+
+
 def test_recommendation_predicts_and_finds_its_best_pass(tmp_path):
     """evaluate says of each pass what its training's test says; prediction.py's line, of words and of stdin."""
     def ask(*words, code=0, **more):

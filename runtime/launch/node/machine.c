@@ -75,19 +75,6 @@ static char *find_address(const char *others) {
 
 /* ---- program and name -------------------------------------------------------------------- */
 
-static char *find_in_path(const char *program) {
-    const char *path = getenv("PATH");
-    for (const char *p = path ? path : "/usr/bin:/bin"; *p;) {
-        size_t len = strcspn(p, ":");
-        CO_AUTOFREE char *file = co_xasprintf("%.*s/%s", (int)len, p, program);
-        if (len && access(file, X_OK) == 0) {
-            return co_steal_ptr(file);
-        }
-        p += len + (p[len] == ':');
-    }
-    return NULL;
-}
-
 /* The interpreter of the virtual environment, or other home of Python, that this program was
  * installed into, wherever a link to it may be: as of Python's own scripts.  Not in the system's
  * folders: a package or a Dockerfile puts this program there, which says nothing about Python. */
@@ -111,7 +98,7 @@ static char *find_beside(const char *program) {
 }
 
 char *node_python(bool *ret_named) {
-    static char *(*const where[])(const char *program) = {find_beside, find_in_path};
+    static char *(*const where[])(const char *program) = {find_beside, co_path_find};
     const char *named = co_contract_getenv(CO_VAR_PYTHON);
     *ret_named = named != NULL;
     if (named) {

@@ -75,6 +75,20 @@ static bool is_model_config(const char *path) {
            strstr(text.data, "trainer_config_helpers");
 }
 
+/* The path of a name: a file of the job's directory, else a program of the PATH.  NULL, and errno:
+ * there is none. */
+static char *find_program(const char *config) {
+    bool named = !strchr(config, '/');
+    CO_AUTOFREE char *here = named ? co_xasprintf("./%s", config) : co_xstrdup(config);
+    if (access(here, F_OK) == 0) {
+        return co_steal_ptr(here);
+    }
+    int why = errno;
+    char *found = named ? co_path_find(config) : NULL;
+    errno = why;
+    return found;
+}
+
 /* The trainer must be a program that reads PADDLE_INIT_*. */
 int cluster_cmd_train(int argc, char **argv) {
     const char *config = NULL;
@@ -89,13 +103,11 @@ int cluster_cmd_train(int argc, char **argv) {
         return OPTIONS_USAGE;
     }
     bool python = co_ends_with(config, ".py") && access(config, X_OK) < 0;
-    /* A path, also without a slash: the job's directory is where programs are looked for. */
-    CO_AUTOFREE char *path =
-        strchr(config, '/') ? co_xstrdup(config) : co_xasprintf("./%s", config);
+    CO_AUTOFREE char *path = find_program(config);
     char *const run[] = {python ? (char *)"python3" : path, python ? path : NULL, NULL};
-    if (access(path, F_OK) < 0) {
-        (void)fprintf(
-            stderr, "paddlerun train: --config is \"%.200s\": %s\n", config, strerror(errno));
+    if (!path) {
+        (void)fprintf(stderr, "paddlerun train: --config is \"%.200s\": %s%s\n", config,
+            strerror(errno), strchr(config, '/') ? "" : ", neither here nor in the PATH");
         return OPTIONS_USAGE;
     }
     if (python && is_model_config(path)) {
