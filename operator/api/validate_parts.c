@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/json/json.h"
 #include "common/mem.h"
 #include "common/utf8.h"
 #include "common/word_list.h"
@@ -51,9 +50,9 @@ static const char *const type_words[] = {
 enum { PORT_MAX = 65535, IDS_MAX = INT32_MAX, WORDS_MAX = 3 };
 
 /* Rows end with one that has no name. */
-struct part {
+struct pod_part {
     const char *name;
-    const struct part *parts; /* of SEEN, OBJECT and LIST */
+    const struct pod_part *parts; /* of SEEN, OBJECT and LIST */
     const char *words[WORDS_MAX];
     void (*check)(const json_t *obj, const char *path, struct co_findings *to);
     enum type type;
@@ -147,7 +146,7 @@ static void say_value(
 }
 
 static void check_range(
-    const struct part *row, const json_t *j, const char *path, struct co_findings *to) {
+    const struct pod_part *row, const json_t *j, const char *path, struct co_findings *to) {
     double number = json_number_value(j);
     if (row->most && (number < (double)row->least || number > (double)row->most)) {
         char expected[64];
@@ -158,7 +157,7 @@ static void check_range(
 }
 
 static void check_word(
-    const struct part *row, const json_t *j, const char *path, struct co_findings *to) {
+    const struct pod_part *row, const json_t *j, const char *path, struct co_findings *to) {
     char list[120] = "", expected[140];
     for (size_t i = 0; i < WORDS_MAX && row->words[i]; i++) {
         if (co_streq(json_string_value(j), row->words[i])) {
@@ -285,15 +284,15 @@ static void check_spec(const json_t *spec, const char *path, struct co_findings 
 #define FROM(n) .type = NUMBER, .least = (n), .most = INT32_MAX
 #define USER .type = NUMBER, .least = 0, .most = IDS_MAX
 
-static const struct part header_rows[] = {
+static const struct pod_part header_rows[] = {
     {"name", .type = TEXT, .required = true},
     {"value", .type = TEXT},
     {0},
 };
 
-static const struct part exec_rows[] = {{"command", .type = TEXTS, .required = true}, {0}};
+static const struct pod_part exec_rows[] = {{"command", .type = TEXTS, .required = true}, {0}};
 
-static const struct part http_rows[] = {
+static const struct pod_part http_rows[] = {
     {"port", .type = PORT, .required = true},
     {"path", .type = TEXT},
     {"host", .type = TEXT},
@@ -302,13 +301,13 @@ static const struct part http_rows[] = {
     {0},
 };
 
-static const struct part tcp_rows[] = {
+static const struct pod_part tcp_rows[] = {
     {"port", .type = PORT, .required = true},
     {"host", .type = TEXT},
     {0},
 };
 
-static const struct part grpc_rows[] = {
+static const struct pod_part grpc_rows[] = {
     {"port", .type = NUMBER, .least = 1, .most = PORT_MAX, .required = true},
     {"service", .type = TEXT},
     {0},
@@ -323,20 +322,21 @@ static const struct part grpc_rows[] = {
     }
 
 /* Of probes that end a container, one success is enough. */
-static const struct part probe_rows[] = {
+static const struct pod_part probe_rows[] = {
     WAYS_OF_PROBES,
     {"successThreshold", .type = NUMBER, .least = 0, .most = 1},
     {0},
 };
 
-static const struct part readiness_rows[] = {WAYS_OF_PROBES, {"successThreshold", FROM(0)}, {0}};
+static const struct pod_part readiness_rows[] = {
+    WAYS_OF_PROBES, {"successThreshold", FROM(0)}, {0}};
 
-static const struct part sleep_rows[] = {
+static const struct pod_part sleep_rows[] = {
     {"seconds", .type = NUMBER, .least = 0, .most = INT64_MAX, .required = true},
     {0},
 };
 
-static const struct part hook_rows[] = {
+static const struct pod_part hook_rows[] = {
     {"exec", exec_rows, .type = OBJECT},
     {"httpGet", http_rows, .type = OBJECT},
     {"tcpSocket", tcp_rows, .type = OBJECT},
@@ -344,21 +344,21 @@ static const struct part hook_rows[] = {
     {0},
 };
 
-static const struct part lifecycle_rows[] = {
+static const struct pod_part lifecycle_rows[] = {
     {"postStart", hook_rows, .type = OBJECT, .check = check_hook},
     {"preStop", hook_rows, .type = OBJECT, .check = check_hook},
     {"stopSignal", .type = TEXT},
     {0},
 };
 
-static const struct part profile_rows[] = {
+static const struct pod_part profile_rows[] = {
     {"type", .type = TEXT, .words = {"RuntimeDefault", "Unconfined", "Localhost"},
         .required = true},
     {"localhostProfile", .type = TEXT},
     {0},
 };
 
-static const struct part selinux_rows[] = {
+static const struct pod_part selinux_rows[] = {
     {"level", .type = TEXT},
     {"role", .type = TEXT},
     {"type", .type = TEXT},
@@ -374,13 +374,13 @@ static const struct part selinux_rows[] = {
         "windowsOptions", .type = OBJECT                                                           \
     }
 
-static const struct part capability_rows[] = {
+static const struct pod_part capability_rows[] = {
     {"add", .type = TEXTS},
     {"drop", .type = TEXTS},
     {0},
 };
 
-static const struct part container_security_rows[] = {
+static const struct pod_part container_security_rows[] = {
     SECURITY,
     {"privileged", .type = SWITCH},
     {"allowPrivilegeEscalation", .type = SWITCH},
@@ -390,13 +390,13 @@ static const struct part container_security_rows[] = {
     {0},
 };
 
-static const struct part sysctl_rows[] = {
+static const struct pod_part sysctl_rows[] = {
     {"name", .type = TEXT, .required = true},
     {"value", .type = TEXT},
     {0},
 };
 
-static const struct part pod_security_rows[] = {
+static const struct pod_part pod_security_rows[] = {
     SECURITY,
     {"fsGroup", USER},
     {"supplementalGroups", .type = NUMBERS, .least = 0, .most = IDS_MAX},
@@ -407,7 +407,7 @@ static const struct part pod_security_rows[] = {
     {0},
 };
 
-static const struct part container_rows[] = {
+static const struct pod_part container_rows[] = {
     {"livenessProbe", probe_rows, .type = OBJECT, .check = check_probe},
     {"startupProbe", probe_rows, .type = OBJECT, .check = check_probe},
     {"readinessProbe", readiness_rows, .type = OBJECT, .check = check_readiness},
@@ -420,7 +420,7 @@ static const struct part container_rows[] = {
     {0},
 };
 
-static const struct part spread_rows[] = {
+static const struct pod_part spread_rows[] = {
     {"maxSkew", FROM(1), .required = true},
     {"minDomains", FROM(1)},
     {"topologyKey", .type = TEXT}, /* api_labels_validate looks at what it is */
@@ -433,33 +433,33 @@ static const struct part spread_rows[] = {
     {0},
 };
 
-static const struct part alias_rows[] = {
+static const struct pod_part alias_rows[] = {
     {"ip", .type = IP, .required = true},
     {"hostnames", .type = HOSTS},
     {0},
 };
 
-static const struct part claim_rows[] = {
+static const struct pod_part claim_rows[] = {
     {"name", .type = HOST, .required = true},
     {"resourceClaimName", .type = HOST},
     {"resourceClaimTemplateName", .type = HOST},
     {0},
 };
 
-static const struct part option_rows[] = {
+static const struct pod_part option_rows[] = {
     {"name", .type = TEXT, .required = true},
     {"value", .type = TEXT},
     {0},
 };
 
-static const struct part dns_rows[] = {
+static const struct pod_part dns_rows[] = {
     {"nameservers", .type = IPS, .items = 3},
     {"searches", .type = TEXTS, .items = 32},
     {"options", option_rows, .type = LIST},
     {0},
 };
 
-static const struct part spec_rows[] = {
+static const struct pod_part spec_rows[] = {
     {"containers", container_rows, .type = SEEN},
     {"initContainers", container_rows, .type = SEEN},
     {"securityContext", pod_security_rows, .type = SEEN},
@@ -481,17 +481,17 @@ static const struct part spec_rows[] = {
     {0},
 };
 
-static const struct part pod = {"spec", spec_rows, .type = SEEN, .check = check_spec};
+static const struct pod_part pod = {"spec", spec_rows, .type = SEEN, .check = check_spec};
 
 /* ---- the walk ------------------------------------------------------------------------------- */
 
 static void walk_row(
-    const struct part *row, const json_t *j, const char *path, struct co_findings *to);
+    const struct pod_part *row, const json_t *j, const char *path, struct co_findings *to);
 
 /* As deep as the rows. */
 static void walk_object(/* NOLINT(misc-no-recursion) */
-    const struct part *of, const json_t *obj, const char *path, struct co_findings *to) {
-    for (const struct part *row = of->parts; row && row->name; row++) {
+    const struct pod_part *of, const json_t *obj, const char *path, struct co_findings *to) {
+    for (const struct pod_part *row = of->parts; row && row->name; row++) {
         const json_t *j = json_object_get(obj, row->name);
         CO_AUTOFREE char *at = co_xasprintf("%s.%s", path, row->name);
         bool empty = is_absent(j) || co_streq(json_string_value(j), "") ||
@@ -508,7 +508,7 @@ static void walk_object(/* NOLINT(misc-no-recursion) */
 }
 
 static void walk_items(/* NOLINT(misc-no-recursion) */
-    const struct part *row, const json_t *list, const char *path, struct co_findings *to) {
+    const struct pod_part *row, const json_t *list, const char *path, struct co_findings *to) {
     size_t i;
     json_t *item;
     if (row->items && json_array_size(list) > row->items) {
@@ -529,7 +529,7 @@ static void walk_items(/* NOLINT(misc-no-recursion) */
 }
 
 static void walk_row(/* NOLINT(misc-no-recursion) */
-    const struct part *row, const json_t *j, const char *path, struct co_findings *to) {
+    const struct pod_part *row, const json_t *j, const char *path, struct co_findings *to) {
     if (!fits(j, row->type)) {
         say_value(to, path, j, type_words[row->type]);
     } else if (json_is_object(j)) {

@@ -3,9 +3,8 @@
  * Pure. */
 #pragma once
 
-#include <jansson.h>
-
 #include "common/findings.h"
+#include "common/json/json.h"
 
 /* Finds what an API server 1.35 rejects in them.  spec: a pod's; base: its path. */
 void api_parts_validate(const json_t *spec, const char *base, struct co_findings *to);
