@@ -57,7 +57,7 @@ def logistic_loss(data, values):
 
 
 def stand_still(p):
-    """Stops a child: until each of its threads has noticed, it goes on."""
+    """Stops a child, and waits until it is: each of its threads stops in its own time."""
     p.send_signal(signal.SIGSTOP)
     os.waitid(os.P_PID, p.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
