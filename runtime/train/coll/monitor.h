@@ -10,8 +10,8 @@ enum coll_word {
     COLL_WORD_PING, /* rank, code: the sender's time in ms, low and high half.  Nothing follows, or
                      its calls (coll_question_write) */
     COLL_WORD_PONG, /* the answer; rank, code: the number of the sender's call, low and high half.
-                     The ping's time follows, u64: an answer that was under way before a
-                     question is none to it */
+                     The ping's time follows, u64: an answer to an earlier ping is none to
+                     this one */
     COLL_WORD_LOST, /* the group has failed with `code`, because of `rank` (size: of none).  The
                      sender's message follows */
     COLL_WORD_BYE,  /* the sender closes its group; its calls follow */
