@@ -191,6 +191,7 @@ static void the_process_that_has_a_port_is_named(void **state) {
     char elsewhere[64]; /* a server there blocks nobody here */
     (void)snprintf(elsewhere, sizeof(elsewhere), "127.0.0.2:%u", port);
     CO_AUTOCLOSE int aside = open_at(elsewhere);
+    assert_true(aside >= 0);
     const struct {
         uint16_t port;
         char *said;
