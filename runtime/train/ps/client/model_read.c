@@ -225,7 +225,9 @@ static int read_chain(
     CO_TRY(psc_version_of(p, &v, err));
     CO_TRY(begin_views(v, err));
     CO_TRY(psc_model_read_points(v, c, 0, err));
-    m->n = v->n;
+    if (!m->now) { /* others read it from then on */
+        m->n = v->n;
+    }
     m->number = p->number;
     m->base = p->base;
     *ret = co_steal_ptr(v);
