@@ -1,15 +1,20 @@
 /* Who uses gRPC in this process, so that it is set up once and a forked child knows better. */
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "common/clock.h"
 #include "common/fork.h"
 #include "runtime/train/rpc/rpc_internal.h"
+
+enum { END_MS = 1000 };
 
 /* A forked child has none of gRPC's threads, and its calls would wait for them.  Once nothing uses
  * gRPC any more it has no threads either, and a child begins with its own. */
 static struct {
     pthread_mutex_t m;
-    size_t n; /* that use it */
+    size_t n;    /* that use it */
+    bool others; /* the program's own gRPC had it before the first of them */
     struct co_fork fork;
     atomic_bool inherited; /* this process is a child that was forked while n > 0 */
 } users = {.m = PTHREAD_MUTEX_INITIALIZER};
@@ -33,6 +38,7 @@ int rpc_grpc_use(struct co_err *err) {
     }
     pthread_mutex_lock(&users.m);
     if (users.n++ == 0) {
+        users.others = grpc_is_initialized();
         co_fork_watch(&users.fork, in_child);
     }
     pthread_mutex_unlock(&users.m);
@@ -40,10 +46,22 @@ int rpc_grpc_use(struct co_err *err) {
     return 0;
 }
 
+/* Channels keep gRPC, too, and its own threads free them: grpc_shutdown may return before the last
+ * of these have ended. */
+static void await_end(void) {
+    int64_t end = co_now_ms() + END_MS;
+    while (grpc_is_initialized() && co_now_ms() < end) {
+        (void)poll(NULL, 0, 1);
+    }
+}
+
 void rpc_grpc_leave(void) {
     grpc_shutdown();
     pthread_mutex_lock(&users.m);
     if (--users.n == 0) {
+        if (!users.others) {
+            await_end();
+        }
         co_fork_unwatch(&users.fork);
     }
     pthread_mutex_unlock(&users.m);

@@ -448,17 +448,21 @@ static grpc_status_code send_compressed(const char *endpoint, size_t bytes) {
         gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(60000, GPR_TIMESPAN));
     grpc_call *call = grpc_channel_create_call(channel, NULL, GRPC_PROPAGATE_DEFAULTS, cq,
         grpc_slice_from_static_string("/paddlert.Ps/Stream"), NULL, end, NULL);
-    grpc_metadata_array trailing;
+    grpc_metadata_array initial, trailing;
+    grpc_metadata_array_init(&initial);
     grpc_metadata_array_init(&trailing);
     grpc_status_code status = GRPC_STATUS_OK;
     grpc_slice details = grpc_empty_slice();
     grpc_op ops[] = {{.op = GRPC_OP_SEND_INITIAL_METADATA},
         {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = message},
+        {.op = GRPC_OP_RECV_INITIAL_METADATA,
+            .data.recv_initial_metadata.recv_initial_metadata = &initial},
         {.op = GRPC_OP_RECV_STATUS_ON_CLIENT,
             .data.recv_status_on_client = {
                 .trailing_metadata = &trailing, .status = &status, .status_details = &details}}};
     assert_int_equal(GRPC_CALL_OK, grpc_call_start_batch(call, ops, CO_ARRAY_LEN(ops), call, NULL));
     (void)grpc_completion_queue_next(cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+    grpc_metadata_array_destroy(&initial);
     grpc_metadata_array_destroy(&trailing);
     grpc_slice_unref(details);
     grpc_slice_unref(slice);
@@ -563,6 +567,23 @@ static void a_close_names_what_is_still_held(void **state) {
     assert_int_equal(CO_PEERLOST, push(p, 71, 10, &err));
 }
 
+static void *leave_late(void *arg) {
+    (void)poll(NULL, 0, 100);
+    grpc_shutdown();
+    return arg;
+}
+
+/* One of its own threads may be who frees the last channel. */
+static void nothing_of_grpc_is_left_after_the_last_close(void **state) {
+    assert_int_equal(0, setup(state));
+    grpc_init();
+    pthread_t late;
+    assert_int_equal(0, pthread_create(&late, NULL, leave_late, NULL));
+    assert_int_equal(0, teardown(state));
+    assert_int_equal(0, grpc_is_initialized());
+    pthread_join(late, NULL);
+}
+
 static int open_in_child(void) {
     (void)fflush(NULL);
     pid_t pid = fork();
@@ -600,6 +621,7 @@ static void a_child_of_an_open_rpc_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_child_of_an_open_rpc_is_refused, setup, teardown),
+        cmocka_unit_test(nothing_of_grpc_is_left_after_the_last_close),
         cmocka_unit_test_setup_teardown(frames_of_all_sizes_come_back_in_order, setup, teardown),
         cmocka_unit_test_setup_teardown(a_slow_reader_bounds_what_is_in_flight, setup, teardown),
         cmocka_unit_test_setup_teardown(streams_share_the_window, setup, teardown),
