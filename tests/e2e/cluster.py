@@ -28,6 +28,8 @@ SLOW = 3
 SHELL = "paddlejob-e2e/shell:dev"
 # Which of the clusters that tests have at a time: the first for most, the second for those marked `alone`; test_cluster.py has a third.
 NUMBER = int(os.environ.get("E2E_CLUSTER", "1"))
+# What is added to their numbers: a second checkout on the machine has others.
+FIRST = int(os.environ.get("E2E_CLUSTERS_FROM", "0"))
 GROUP, VERSION, PLURAL = "batch.paddlepaddle.org", "v1", "paddlejobs"
 SYSTEM, DEPLOYMENT = "paddle-system", "paddle-controller-manager"
 SERVICE_ACCOUNT = f"system:serviceaccount:{SYSTEM}:paddle-manager-sa"
@@ -43,11 +45,12 @@ rules:
 
 
 def state_of(number):
-    return pathlib.Path(f"/var/tmp/paddlejob-e2e-{number}")
+    return pathlib.Path(f"/var/tmp/paddlejob-e2e-{FIRST + number}")
 
 
 def networks_of(number):
     """Names and networks of its own, beside the others and a demo."""
+    number += FIRST
     return {"LOCAL_CLUSTER_BRIDGE": f"pje2e{number}", "LOCAL_CLUSTER_NODE_NET": f"10.252.{number}",
             "LOCAL_CLUSTER_POD_NET": f"10.{245 + number}", "LOCAL_CLUSTER_SERVICE_CIDR": f"10.{97 + number}.0.0/16"}
 

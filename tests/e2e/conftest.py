@@ -6,6 +6,7 @@
                                                     some, one at a time; the cluster stays for the next time
     TEST_SEED=n                                     those random moments instead of the usual ones; random: any
     E2E_CLUSTER=2                                   in the second cluster
+    E2E_CLUSTERS_FROM=3                             in clusters 4 to 6: of a second checkout, tested at the same time
     deploy/local/down /var/tmp/paddlejob-e2e-1      the end of a cluster that was kept
 """
 import os
