@@ -29,6 +29,10 @@ enum type {
     IPS,
     HOST,
     HOSTS,
+    SEARCH,
+    SEARCHES,
+    HEADER,
+    SYSCTL,
 };
 
 static const char *const type_words[] = {
@@ -45,9 +49,13 @@ static const char *const type_words[] = {
     [IPS] = "a list of IP addresses",
     [HOST] = "a DNS name",
     [HOSTS] = "a list of DNS names",
+    [SEARCH] = "a DNS domain",
+    [SEARCHES] = "a list of DNS domains",
+    [HEADER] = "letters, digits and '-'",
+    [SYSCTL] = "a name such as kernel.shm_rmid_forced",
 };
 
-enum { PORT_MAX = 65535, IDS_MAX = INT32_MAX, WORDS_MAX = 3 };
+enum { PORT_MAX = 65535, IDS_MAX = INT32_MAX, WORDS_MAX = 3, KEY_MAX = 2 };
 
 /* Rows end with one that has no name. */
 struct pod_part {
@@ -55,6 +63,7 @@ struct pod_part {
     const struct pod_part *parts; /* of SEEN, OBJECT and LIST */
     const char *words[WORDS_MAX];
     void (*check)(const json_t *obj, const char *path, struct co_findings *to);
+    const char *key[KEY_MAX]; /* of LIST: fields that no two items have the same */
     enum type type;
     int64_t least, most; /* of NUMBER and NUMBERS; most 0: neither is looked at */
     unsigned items;      /* the most items of a list; 0: any number */
@@ -77,20 +86,51 @@ static bool is_ip(const char *text) {
     return inet_pton(AF_INET, text, ip) == 1 || inet_pton(AF_INET6, text, ip) == 1;
 }
 
-/* Parts of small letters, digits and '-', joined by '.', each with a letter or digit at its ends.
- */
-static bool is_host(const char *s, size_t n) {
-    enum { HOST_MAX = 253 };
-    if (n == 0 || n > HOST_MAX || strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-.") < n) {
-        return false;
-    }
+/* Parts of small letters and digits, of what may be inside of them, too, and of what may precede
+ * them, with one joint between two parts. */
+struct spelling {
+    size_t most;
+    const char *joints, *inside, *ahead;
+};
+
+static const struct spelling host_spelling = {253, ".", "-", ""};
+static const struct spelling search_spelling = {253, ".", "-_", "_"};
+static const struct spelling sysctl_spelling = {253, "./", "-_", ""};
+
+static bool is_plain(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+static bool is_spelled(const struct spelling *as, const char *s, size_t n) {
+    bool begins = true; /* a part */
     for (size_t i = 0; i < n; i++) {
-        bool edge = i == 0 || i + 1 == n || s[i - 1] == '.' || s[i + 1] == '.';
-        if ((edge && s[i] == '-') || (s[i] == '.' && (i == 0 || i + 1 == n || s[i - 1] == '.'))) {
+        char next = i + 1 < n ? s[i + 1] : '\0';
+        bool joint = strchr(as->joints, s[i]),
+             ends = strchr(as->joints, next); /* or next is '\0' */
+        bool ahead = strchr(as->ahead, s[i]) && is_plain(next);
+        bool inside = strchr(as->inside, s[i]) && !ends;
+        if (joint ? begins || !next : !is_plain(s[i]) && !(begins ? ahead : inside)) {
             return false;
         }
+        begins = joint;
     }
-    return true;
+    return n > 0 && n <= as->most;
+}
+
+static bool is_host(const char *s, size_t n) {
+    return is_spelled(&host_spelling, s, n);
+}
+
+/* A resolver takes the root, and names with a dot at their end. */
+static bool is_search(const char *s) {
+    size_t n = strlen(s);
+    return co_streq(s, ".") || is_spelled(&search_spelling, s, n - (n > 0 && s[n - 1] == '.'));
+}
+
+static bool is_header(const char *s) {
+    size_t n = strlen(s);
+    return n > 0 &&
+           strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") == n;
 }
 
 static bool is_port_name(const char *s) {
@@ -110,6 +150,7 @@ static bool fits(const json_t *j, enum type type) {
     case NUMBERS:
     case IPS:
     case HOSTS:
+    case SEARCHES:
         return json_is_array(j);
     case TEXT:
         return text;
@@ -124,6 +165,12 @@ static bool fits(const json_t *j, enum type type) {
         return text && is_ip(text);
     case HOST:
         return text && is_host(text, strlen(text));
+    case SEARCH:
+        return text && is_search(text);
+    case HEADER:
+        return text && is_header(text);
+    case SYSCTL:
+        return text && is_spelled(&sysctl_spelling, text, strlen(text));
     case SEEN:
     default:
         return true;
@@ -132,8 +179,12 @@ static bool fits(const json_t *j, enum type type) {
 
 /* SEEN is that of SEEN's. */
 static enum type type_of_items(enum type type) {
-    static const enum type of[] = {
-        [LIST] = OBJECT, [TEXTS] = TEXT, [NUMBERS] = NUMBER, [IPS] = IP, [HOSTS] = HOST};
+    static const enum type of[] = {[LIST] = OBJECT,
+        [TEXTS] = TEXT,
+        [NUMBERS] = NUMBER,
+        [IPS] = IP,
+        [HOSTS] = HOST,
+        [SEARCHES] = SEARCH};
     return of[type];
 }
 
@@ -285,7 +336,7 @@ static void check_spec(const json_t *spec, const char *path, struct co_findings 
 #define USER .type = NUMBER, .least = 0, .most = IDS_MAX
 
 static const struct pod_part header_rows[] = {
-    {"name", .type = TEXT, .required = true},
+    {"name", .type = HEADER, .required = true},
     {"value", .type = TEXT},
     {0},
 };
@@ -391,7 +442,7 @@ static const struct pod_part container_security_rows[] = {
 };
 
 static const struct pod_part sysctl_rows[] = {
-    {"name", .type = TEXT, .required = true},
+    {"name", .type = SYSCTL, .required = true},
     {"value", .type = TEXT},
     {0},
 };
@@ -403,7 +454,7 @@ static const struct pod_part pod_security_rows[] = {
     {"fsGroupChangePolicy", .type = TEXT, .words = {"OnRootMismatch", "Always"}},
     {"supplementalGroupsPolicy", .type = TEXT, .words = {"Merge", "Strict"}},
     {"seLinuxChangePolicy", .type = TEXT, .words = {"MountOption", "Recursive"}},
-    {"sysctls", sysctl_rows, .type = LIST},
+    {"sysctls", sysctl_rows, .type = LIST, .key = {"name"}},
     {0},
 };
 
@@ -454,7 +505,7 @@ static const struct pod_part option_rows[] = {
 
 static const struct pod_part dns_rows[] = {
     {"nameservers", .type = IPS, .items = 3},
-    {"searches", .type = TEXTS, .items = 32},
+    {"searches", .type = SEARCHES, .items = 32},
     {"options", option_rows, .type = LIST},
     {0},
 };
@@ -463,9 +514,10 @@ static const struct pod_part spec_rows[] = {
     {"containers", container_rows, .type = SEEN},
     {"initContainers", container_rows, .type = SEEN},
     {"securityContext", pod_security_rows, .type = SEEN},
-    {"topologySpreadConstraints", spread_rows, .type = LIST, .check = check_spread},
+    {"topologySpreadConstraints", spread_rows, .type = LIST, .check = check_spread,
+        .key = {"topologyKey", "whenUnsatisfiable"}},
     {"hostAliases", alias_rows, .type = LIST},
-    {"resourceClaims", claim_rows, .type = LIST, .check = check_claim},
+    {"resourceClaims", claim_rows, .type = LIST, .check = check_claim, .key = {"name"}},
     {"dnsConfig", dns_rows, .type = OBJECT},
     {"activeDeadlineSeconds", FROM(1)},
     {"priority", .type = NUMBER},
@@ -507,8 +559,28 @@ static void walk_object(/* NOLINT(misc-no-recursion) */
     }
 }
 
+/* SEEN: keys of the items before this one, and which of them it was. */
+static void check_key(const struct pod_part *row, const json_t *item, size_t i, json_t *seen,
+    const char *path, struct co_findings *to) {
+    const char *first = row->key[0] ? co_json_str(item, row->key[0]) : NULL;
+    const char *second = row->key[1] ? co_json_str(item, row->key[1]) : "";
+    if (!first || !second) {
+        return;
+    }
+    CO_AUTOFREE char *key = co_xasprintf("%s\n%s", first, second);
+    const json_t *before = json_object_get(seen, key);
+    if (before) {
+        co_finding(to, path, "has the same %s%s%s as item %lld", row->key[0],
+            row->key[1] ? " and " : "", row->key[1] ? row->key[1] : "",
+            (long long)json_integer_value(before));
+    } else {
+        (void)json_object_set_new(seen, key, json_integer((json_int_t)i));
+    }
+}
+
 static void walk_items(/* NOLINT(misc-no-recursion) */
     const struct pod_part *row, const json_t *list, const char *path, struct co_findings *to) {
+    CO_AUTOJSON json_t *seen = json_object();
     size_t i;
     json_t *item;
     if (row->items && json_array_size(list) > row->items) {
@@ -522,6 +594,7 @@ static void walk_items(/* NOLINT(misc-no-recursion) */
             say_value(to, at, item, type_words[of]);
         } else if (json_is_object(item)) {
             walk_object(row, item, at, to);
+            check_key(row, item, i, seen, at, to);
         } else {
             check_range(row, item, at, to);
         }

@@ -52,6 +52,10 @@ static const struct {
         PROBE ".httpGet.port is \"8080\", expected a number from 1 to 65535 or the name of"},
     {C("'livenessProbe':{'httpGet':{'port':80,'httpHeaders':[{'value':'v'}]}}"),
         PROBE ".httpGet.httpHeaders.0.name is missing"},
+    {C("'livenessProbe':{'httpGet':{'port':80,'httpHeaders':[{'name':'X-A1','value':'v'}]}}"),
+        NULL},
+    {C("'livenessProbe':{'httpGet':{'port':80,'httpHeaders':[{'name':'X A'}]}}"),
+        PROBE ".httpGet.httpHeaders.0.name is \"X A\", expected letters, digits and '-'"},
     {C("'livenessProbe':{'tcpSocket':{'port':0}}"), PROBE ".tcpSocket.port is 0, expected"},
     {C("'livenessProbe':{'tcpSocket':{'port':65536}}"), PROBE ".tcpSocket.port is 65536"},
     {C("'livenessProbe':{'tcpSocket':{'port':'a--b'}}"), PROBE ".tcpSocket.port is \"a--b\""},
@@ -78,6 +82,14 @@ static const struct {
         "s.topologySpreadConstraints.0 has matchLabelKeys, which go with"},
     {"'topologySpreadConstraints':[{'maxSkew':1,'whenUnsatisfiable':'DoNotSchedule'}]",
         "s.topologySpreadConstraints.0 has no topologyKey"},
+    {"'topologySpreadConstraints':[{'topologyKey':'a','maxSkew':1,"
+     "'whenUnsatisfiable':'DoNotSchedule'},{'topologyKey':'a','maxSkew':1,"
+     "'whenUnsatisfiable':'ScheduleAnyway'}]",
+        NULL},
+    {"'topologySpreadConstraints':[{'topologyKey':'a','maxSkew':1,"
+     "'whenUnsatisfiable':'DoNotSchedule'},{'topologyKey':'a','maxSkew':2,"
+     "'whenUnsatisfiable':'DoNotSchedule'}]",
+        "s.topologySpreadConstraints.1 has the same topologyKey and whenUnsatisfiable as item 0"},
     {"'topologySpreadConstraints':{}", "s.topologySpreadConstraints is {}, expected a list of obj"},
     {"'topologySpreadConstraints':[1]", "s.topologySpreadConstraints.0 is 1, expected an object"},
     /* names and addresses */
@@ -92,6 +104,15 @@ static const struct {
     {"'dnsConfig':{'nameservers':['dns']}", "s.dnsConfig.nameservers.0 is \"dns\", expected an IP"},
     {"'dnsConfig':{'nameservers':['1.1.1.1','1.1.1.2','1.1.1.3','1.1.1.4']}",
         "s.dnsConfig.nameservers has 4 items, expected at most 3"},
+    {"'dnsConfig':{'searches':['svc.cluster.local','_tcp.a-b.','x_y']}", NULL},
+    {"'dnsConfig':{'searches':['a','A.b']}",
+        "s.dnsConfig.searches.1 is \"A.b\", expected a DNS domain"},
+    {"'dnsConfig':{'searches':['-a']}", "s.dnsConfig.searches.0 is \"-a\""},
+    {"'dnsConfig':{'searches':['a..b']}", "s.dnsConfig.searches.0 is \"a..b\""},
+    {"'dnsConfig':{'searches':['x_.y']}", "s.dnsConfig.searches.0 is \"x_.y\""},
+    {"'dnsConfig':{'searches':['__y']}", "s.dnsConfig.searches.0 is \"__y\""},
+    {"'dnsConfig':{'searches':['..']}", "s.dnsConfig.searches.0 is \"..\""},
+    {"'dnsConfig':{'searches':['']}", "s.dnsConfig.searches.0 is \"\""},
     {"'dnsConfig':{'options':[{'value':'1'}]}", "s.dnsConfig.options.0.name is missing"},
     /* resourceClaims */
     {"'resourceClaims':[{'name':'g','resourceClaimName':'x'}],"
@@ -101,6 +122,8 @@ static const struct {
         "s.resourceClaims.0 has none of resourceClaimName, resourceClaimTemplateName"},
     {"'resourceClaims':[{'name':'g','resourceClaimName':'x','resourceClaimTemplateName':'y'}]",
         "s.resourceClaims.0 has several of"},
+    {"'resourceClaims':[{'name':'g','resourceClaimName':'x'},{'name':'g','resourceClaimName':'y'}]",
+        "s.resourceClaims.1 has the same name as item 0"},
     {"'resourceClaims':[{'resourceClaimName':'x'}]", "s.resourceClaims.0.name is missing"},
     {"'containers':[{'resources':{'claims':[{'name':'g'}]}}]",
         "s.containers.0.resources.claims.0 names \"g\", but spec.resourceClaims has no such"},
@@ -111,6 +134,13 @@ static const struct {
     {"'securityContext':{'supplementalGroups':[-1]}", "s.securityContext.supplementalGroups.0 is"},
     {"'securityContext':{'supplementalGroups':['a']}",
         "s.securityContext.supplementalGroups.0 is \"a\", expected an integer"},
+    {"'securityContext':{'sysctls':[{'name':'net/ipv4/ip_local-port.range','value':'1'},"
+     "{'name':'kernel.shm_rmid_forced','value':'1'}]}",
+        NULL},
+    {"'securityContext':{'sysctls':[{'name':'kernel.Shm'}]}",
+        "s.securityContext.sysctls.0.name is \"kernel.Shm\", expected a name such as"},
+    {"'securityContext':{'sysctls':[{'name':'a.b'},{'name':'a.b'}]}",
+        "s.securityContext.sysctls.1 has the same name as item 0"},
     {"'securityContext':{'fsGroupChangePolicy':'Never'}",
         "s.securityContext.fsGroupChangePolicy is \"Never\", expected one of OnRootMismatch, Al"},
     {"'securityContext':{'seccompProfile':{'type':'Localhost'}}",

@@ -25,6 +25,10 @@ def spread(**fields):
     return pod(topologySpreadConstraints=[{k: v for k, v in {**good, **fields}.items() if v is not None}])
 
 
+def spreads(*all_of_them):
+    return pod(topologySpreadConstraints=[one["spec"]["topologySpreadConstraints"][0] for one in all_of_them])
+
+
 def secure(**fields):
     return pod(securityContext=fields)
 
@@ -41,7 +45,10 @@ GOOD = [
     spread(minDomains=2, nodeTaintsPolicy="Honor"), spread(matchLabelKeys=["x"]), spread(whenUnsatisfiable="ScheduleAnyway"),
     pod(hostAliases=[{"ip": "10.0.0.1", "hostnames": ["a.b", "c"]}, {"ip": "::1"}]),
     pod(dnsPolicy="None", dnsConfig={"nameservers": ["10.0.0.1", "fd00::1"], "searches": ["a_b.", "."], "options": [{"name": "ndots", "value": "2"}]}),
-    pod(dnsConfig={"searches": ["a.b"]}),
+    pod(dnsConfig={"searches": ["a.b", "_tcp.a-b.", "x_y"]}),
+    probe(httpGet={"port": 80, "httpHeaders": [{"name": "X-A1", "value": "b"}, {"name": "X-A1", "value": "c"}]}),
+    spreads(spread(), spread(whenUnsatisfiable="ScheduleAnyway"), spread(topologyKey="host")),
+    secure(sysctls=[{"name": "net/ipv4/ip_local-port.range", "value": "1"}]),
     claims("g", name="g", resourceClaimName="x"), claims(name="g", resourceClaimTemplateName="x.y"),
     secure(runAsUser=0, runAsGroup=2147483647, fsGroup=1, supplementalGroups=[1, 2], fsGroupChangePolicy="Always", supplementalGroupsPolicy="Strict"),
     secure(seccompProfile={"type": "Localhost", "localhostProfile": "a.json"}, sysctls=[{"name": "net.ipv4.tcp_syncookies", "value": "1"}]),
@@ -63,6 +70,7 @@ BAD = [  # and the path
     (probe(httpGet={"path": "/"}), f"{P}.httpGet.port"), (probe(httpGet={"port": "8080"}), f"{P}.httpGet.port"),
     (probe(httpGet={"port": "a--b"}), f"{P}.httpGet.port"), (probe(httpGet={"port": "a-very-long-name"}), f"{P}.httpGet.port"),
     (probe(httpGet={"port": 80, "httpHeaders": [{"value": "v"}]}), f"{P}.httpGet.httpHeaders.0.name"),
+    *[(probe(httpGet={"port": 80, "httpHeaders": [{"name": name, "value": "v"}]}), f"{P}.httpGet.httpHeaders.0.name") for name in ("X A", "X_A", "")],
     *[(probe(tcpSocket={"port": port}), f"{P}.tcpSocket.port") for port in (0, 65536, "Http", True)],
     (probe(grpc={"port": "x"}), f"{P}.grpc.port"), (probe(grpc={"port": 0}), f"{P}.grpc.port"),
     (container(lifecycle={"preStop": {}}), "containers.0.lifecycle.preStop"),
@@ -76,16 +84,19 @@ BAD = [  # and the path
     (spread(matchLabelKeys=["x"], labelSelector=None), "topologySpreadConstraints.0"),
     (spread(nodeAffinityPolicy="honor"), "topologySpreadConstraints.0.nodeAffinityPolicy"),
     (pod(topologySpreadConstraints={}), "topologySpreadConstraints"),
+    (spreads(spread(), spread(topologyKey="host"), spread(maxSkew=2)), "topologySpreadConstraints.2"),
     (pod(hostAliases=[{"hostnames": ["a"]}]), "hostAliases.0.ip"), (pod(hostAliases=[{"ip": "10.0.0"}]), "hostAliases.0.ip"),
     (pod(hostAliases=[{"ip": "10.0.0.1", "hostnames": "a"}]), "hostAliases.0.hostnames"),
     (pod(hostAliases=[{"ip": "10.0.0.1", "hostnames": ["a", "a_b"]}]), "hostAliases.0.hostnames.1"),
     (pod(dnsPolicy="None"), ""), (pod(dnsPolicy="None", dnsConfig={"nameservers": []}), ""),
     (pod(dnsConfig={"nameservers": ["dns"]}), "dnsConfig.nameservers.0"),
     (pod(dnsConfig={"nameservers": [f"1.1.1.{i}" for i in range(4)]}), "dnsConfig.nameservers"),
+    *[(pod(dnsConfig={"searches": ["a", name]}), "dnsConfig.searches.1") for name in ("A.b", "-a", "a-", "a..b", "..", "", "x_.y", "_", "__y", "a." + 252 * "b")],
     (pod(dnsConfig={"options": [{"value": "1"}]}), "dnsConfig.options.0.name"),
     (claims(name="g"), "resourceClaims.0"), (claims(resourceClaimName="x"), "resourceClaims.0.name"),
     (claims(name="g", resourceClaimName="x", resourceClaimTemplateName="z"), "resourceClaims.0"),
     (claims(name="g", resourceClaimName="X"), "resourceClaims.0.resourceClaimName"),
+    (pod(resourceClaims=2 * [{"name": "g", "resourceClaimName": "x"}]), "resourceClaims.1"),
     (claims("h", name="g", resourceClaimName="x"), "containers.0.resources.claims.0"),
     *[(secure(**{key: value}), f"securityContext.{key}") for key in ("runAsUser", "runAsGroup", "fsGroup") for value in ("root", -1, 2 ** 31)],
     (secure(supplementalGroups=[1, -1]), "securityContext.supplementalGroups.1"),
@@ -96,7 +107,8 @@ BAD = [  # and the path
     (secure(seccompProfile={"type": "Localhost"}), "securityContext.seccompProfile"),
     (secure(seccompProfile={"type": "Unconfined", "localhostProfile": "p"}), "securityContext.seccompProfile"),
     (secure(appArmorProfile={"type": "Localhost"}), "securityContext.appArmorProfile"),
-    (secure(sysctls=[{"value": "1"}]), "securityContext.sysctls.0.name"),
+    *[(secure(sysctls=[{"name": name, "value": "1"}]), "securityContext.sysctls.0.name") for name in ("", "kernel.Shm", "a..b", "a.", "/a", "-a")],
+    (secure(sysctls=2 * [{"name": "net.ipv4.tcp_syncookies", "value": "1"}]), "securityContext.sysctls.1"),
     (container(securityContext={"runAsNonRoot": "true"}), "containers.0.securityContext.runAsNonRoot"),
     (container(securityContext={"procMount": "x"}), "containers.0.securityContext.procMount"),
     (container(securityContext={"capabilities": {"add": "IPC_LOCK"}}), "containers.0.securityContext.capabilities.add"),
