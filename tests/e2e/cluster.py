@@ -52,7 +52,7 @@ def networks_of(number):
     """Names and networks of its own, beside the others and a demo."""
     number += FIRST
     return {"LOCAL_CLUSTER_BRIDGE": f"pje2e{number}", "LOCAL_CLUSTER_NODE_NET": f"10.252.{number}",
-            "LOCAL_CLUSTER_POD_NET": f"10.{245 + number}", "LOCAL_CLUSTER_SERVICE_CIDR": f"10.{97 + number}.0.0/16"}
+            "LOCAL_CLUSTER_POD_NET": f"10.{150 + number}", "LOCAL_CLUSTER_SERVICE_CIDR": f"10.{97 + number}.0.0/16"}
 
 
 STATE, NETWORKS = state_of(NUMBER), networks_of(NUMBER)
