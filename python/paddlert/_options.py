@@ -123,12 +123,13 @@ class TableOptions(TypedDict, total=False):
         trainers' step calls divided by the number of trainers; in geo mode, this trainer's steps.
     wire: The type in which values and gradients travel, with the same words, rounded to nearest. Servers still
         store and update in f32 (or in storage), and checkpoints hold that. Dense in bf16: half the bytes per step,
-        and trainers compute with values of 8 bits. In f16 a gradient above 65504 becomes infinite, and one below
-        6e-8 becomes 0. "int8", for dense tables in sync mode: a byte per value, and two bytes per 64 values for
-        their scale. Gradients travel so, and what each step changes of the values. What rounding leaves of a
-        gradient is added to this trainer's next one (error feedback), and of a change to the next change. NaN or
-        Inf in a gradient counts for its 64 values. All that pull_dense reads, and values without data lanes, are
-        f32. A trainer keeps two more copies of the table, a server one and a quarter.
+        and trainers compute with values of 8 bits. A value beyond the type's range arrives as the largest, and so
+        does a change in geo mode, the rest of which goes with later ones. In f16 a gradient above 65504 becomes
+        infinite, and one below 6e-8 becomes 0. "int8", for dense tables in sync mode: a byte per value, and two
+        bytes per 64 values for their scale. Gradients travel so, and what each step changes of the values. What
+        rounding leaves of a gradient is added to this trainer's next one (error feedback), and of a change to the
+        next change. NaN or Inf in a gradient counts for its 64 values. All that pull_dense reads, and values
+        without data lanes, are f32. A trainer keeps two more copies of the table, a server one and a quarter.
     """
     schedule: str | Schedule | None
     wire: str | None

@@ -2,6 +2,7 @@
  * Pure. */
 #pragma once
 
+#include <float.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,11 @@ const char *table_storage_name(enum rt_dtype t);
 /* Bytes of a value: 4 or 2. */
 static inline size_t table_storage_size(enum rt_dtype t) {
     return t == RT_F32 ? 4 : 2;
+}
+
+/* The largest finite value. */
+static inline float table_largest(enum rt_dtype t) {
+    return t == RT_F16 ? 65504.0F : t == RT_BF16 ? 0x1.fep127F : FLT_MAX;
 }
 
 void table_widen(enum rt_dtype from, float *ret, const void *values, size_t n);

@@ -131,7 +131,8 @@ int psc_geo_dense_begin(struct psc_geo_table *t, struct co_err *err) {
     pthread_mutex_lock(&g->m);
     bool dirty = t->dirty;
     if (dirty) {
-        psc_geo_split(t->local, t->base, t->delta, t->n, g->c->trainers);
+        psc_geo_split(
+            t->local, t->base, t->delta, t->n, g->c->trainers, table_largest(t->table->wire));
     }
     bool known = t->local != NULL;
     t->dirty = false;

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "runtime/train/ps/client/geo.h"
+#include "runtime/train/table/narrow.h"
 #include "runtime/train/table/store.h"
 
 struct psc_geo_table {
@@ -47,9 +48,13 @@ void psc_geo_dense_take(struct psc_geo_table *t);
 CO_MUST_CHECK int psc_geo_sparse_begin(struct psc_geo_table *t, struct co_err *err);
 void psc_geo_sparse_take(struct psc_geo_table *t);
 
+static inline float psc_geo_within(float x, float most) {
+    x = x > most ? most : x;
+    return x < -most ? -most : x;
+}
+
 static inline float psc_geo_bound(float x) {
-    x = x > FLT_MAX ? FLT_MAX : x;
-    return x < -FLT_MAX ? -FLT_MAX : x;
+    return psc_geo_within(x, FLT_MAX);
 }
 
 /* An update that would overflow: a warning, once. */
@@ -63,11 +68,12 @@ static inline void psc_geo_merge(float *local, float *base, const float *server,
     }
 }
 
-/* ret_delta = (local - base) / trainers: the part of a change that is sent.  base += ret_delta. */
+/* ret_delta = (local - base) / trainers: the part of a change that is sent, at most what the wire
+ * has values for.  base += ret_delta. */
 static inline void psc_geo_split(
-    const float *local, float *base, float *ret_delta, size_t n, uint32_t trainers) {
+    const float *local, float *base, float *ret_delta, size_t n, uint32_t trainers, float most) {
     for (size_t i = 0; i < n; i++) {
-        ret_delta[i] = psc_geo_bound(local[i] - base[i]) / (float)trainers;
+        ret_delta[i] = psc_geo_within(psc_geo_bound(local[i] - base[i]) / (float)trainers, most);
         base[i] += ret_delta[i];
     }
 }

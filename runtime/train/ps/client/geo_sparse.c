@@ -319,7 +319,8 @@ int psc_geo_sparse_begin(struct psc_geo_table *t, struct co_err *err) {
     t->fetched = co_xmalloc(t->n_ids * t->n * sizeof(float));
     for (size_t i = 0; i < t->n_ids; i++) {
         float *row = find_row(t, t->ids[i]);
-        psc_geo_split(row, row + t->n, t->fetched + i * t->n, t->n, g->c->trainers);
+        psc_geo_split(row, row + t->n, t->fetched + i * t->n, t->n, g->c->trainers,
+            table_largest(t->table->wire));
         write_mark(t, row, (struct mark){.round = g->round});
     }
     pthread_mutex_unlock(&g->m);

@@ -146,7 +146,7 @@ static int answer_values(const struct shard_table *st, const struct rpc_frame *f
     const struct shard_dense_block *b, struct rpc_frame **ret, struct co_err *err) {
     size_t bytes = b->n * table_storage_size(st->table->wire);
     CO_TRY(rpc_frame_new(f->head.kind | RPC_FRAME_ANSWER, bytes, ret, err));
-    table_narrow(st->table->wire, (*ret)->payload, b->w, b->n);
+    table_narrow_within(st->table->wire, (*ret)->payload, b->w, b->n);
     (*ret)->head.count = (uint32_t)b->n;
     return 0;
 }

@@ -50,7 +50,7 @@ static void read_row(struct shard_table *st, const void *stored, uint64_t id, un
     } else {
         table_widen(storage, st->row, stored, st->dim);
     }
-    table_narrow(wire, ret, values, st->dim);
+    table_narrow_within(wire, ret, values, st->dim);
 }
 
 /* Where the rows of a group of ids are. */
