@@ -204,7 +204,8 @@ char *co_path_find(const char *program) {
     for (const char *p = path ? path : "/usr/bin:/bin"; *p;) {
         size_t len = strcspn(p, ":");
         CO_AUTOFREE char *file = co_xasprintf("%.*s/%s", (int)len, p, program);
-        if (len && access(file, X_OK) == 0) {
+        struct stat st;
+        if (len && access(file, X_OK) == 0 && stat(file, &st) == 0 && S_ISREG(st.st_mode)) {
             return co_steal_ptr(file);
         }
         p += len + (p[len] == ':');

@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -193,6 +194,31 @@ static void file_errors_name_the_file(void **state) {
     assert_int_equal(rmdir(sub), 0);
 }
 
+static void programs_are_found_in_the_path(void **state) {
+    (void)state;
+    CO_AUTOFREE char *was = co_xstrdup(getenv("PATH"));
+    CO_AUTOFREE char *first = co_xasprintf("%s/first", dir),
+                     *second = co_xasprintf("%s/second", dir);
+    CO_AUTOFREE char *folder = co_xasprintf("%s/p", first), *program = co_xasprintf("%s/p", second);
+    CO_AUTOFREE char *path = co_xasprintf("%s::%s", first, second);
+    struct co_err err;
+    assert_int_equal(setenv("PATH", path, 1), 0);
+    assert_int_equal(mkdir(first, 0700), 0);
+    assert_int_equal(mkdir(second, 0700), 0);
+    assert_int_equal(mkdir(folder, 0700), 0); /* which is no program */
+    assert_null(co_path_find("p"));
+    assert_int_equal(co_file_write(program, "", 0, 0600, &err), 0);
+    assert_null(co_path_find("p"));
+    assert_int_equal(chmod(program, 0700), 0);
+    CO_AUTOFREE char *found = co_path_find("p");
+    assert_string_equal(found, program);
+    assert_int_equal(unlink(program), 0);
+    assert_int_equal(rmdir(folder), 0);
+    assert_int_equal(rmdir(first), 0);
+    assert_int_equal(rmdir(second), 0);
+    assert_int_equal(setenv("PATH", was, 1), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(adding_terminates_and_grows),
@@ -204,6 +230,7 @@ int main(void) {
         cmocka_unit_test(unfinished_files_are_hidden),
         cmocka_unit_test(unfinished_files_are_nobody_elses),
         cmocka_unit_test(file_errors_name_the_file),
+        cmocka_unit_test(programs_are_found_in_the_path),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }

@@ -161,7 +161,15 @@ int rc_prepare(const struct rc_prepare *p, struct co_err *err) {
 
     const bool generate = p->ml[0] == '\0' && !da_is_users(own, "ratings.dat");
 
-    rc = rc == 0 ? da_mark(p->out, generate, err) : rc;
+    if (rc == 0 && generate &&
+        (da_is_users(p->out, "train.list") || da_is_users(own, "users.dat") ||
+            da_is_users(own, "movies.dat"))) {
+        rc = co_err_set(err, CO_EXISTS,
+            "\"%s\" has data that was not generated, and keeps it: --ml names ratings, --out "
+            "another directory",
+            p->out);
+    }
+    rc = rc == 0 && generate ? da_mark(p->out, true, err) : rc;
     if (rc == 0 && generate) {
         rc = library_make(p, own, err);
     }
@@ -171,6 +179,7 @@ int rc_prepare(const struct rc_prepare *p, struct co_err *err) {
     if (rc == 0) {
         rc = ratings_split(p, p->ml[0] != '\0' ? p->ml : own, texts, err);
     }
+    rc = rc == 0 && !generate ? da_mark(p->out, false, err) : rc; /* once it has been read */
     rc = rc == 0 ? files_write(p, texts, err) : rc;
     for (uint32_t i = 0; i <= p->split; i++) {
         co_buf_done(&texts[i]);

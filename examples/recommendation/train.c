@@ -66,12 +66,24 @@ static int prepare(char *const *unused, size_t n, struct co_err *err) {
     return prepare_data(err);
 }
 
+/* Of ratings from elsewhere, prepare leaves users and movies where they were. */
+static int library_check(struct co_err *err) {
+    CO_AUTOFREE char *own = co_xasprintf("%s/ml-1m", out);
+
+    return options.ml[0] != '\0' || da_is_users(own, "users.dat")
+               ? 0
+               : co_err_set(err, CO_INVALID,
+                     "\"%s\" has ratings, but no users and movies of theirs: --ml names the "
+                     "directory of all three",
+                     out);
+}
+
 static int train(const struct rt_job *job, struct co_err *err) {
     int rc = 0;
 
     if (options.data[0] == '\0') {
         options.data = out;
-        rc = da_is_users(out, "train.list") ? 0 : prepare_data(err);
+        rc = da_is_users(out, "train.list") ? library_check(err) : prepare_data(err);
     }
     return rc == 0 ? rc_train(job, &options, err) : rc;
 }

@@ -215,6 +215,21 @@ static int folder_make(const char *path, struct co_err *err) {
     return 0;
 }
 
+/* An earlier preparation, of another text, may have written more of them. */
+static int rest_remove(const struct files *f, struct co_err *err) {
+    int rc = 0;
+
+    for (uint32_t i = f->number;; i++) {
+        CO_AUTOFREE char *path = co_xasprintf("%s/%s.txt-%05u", f->folder, f->name, i);
+
+        if (unlink(path) < 0) {
+            rc = errno == ENOENT ? 0 : co_err_errno(err, errno, "\"%s\"", path);
+            break;
+        }
+    }
+    return rc;
+}
+
 /* Distributes the windows over numbered files. */
 static int files_write(const struct wv_prepare *p, const char *name, const struct text *t,
     const struct wv_dict *d, struct co_err *err) {
@@ -227,7 +242,8 @@ static int files_write(const struct wv_prepare *p, const char *name, const struc
     while (rc == 0 && f.number < p->split) {
         rc = file_next(&f, err);
     }
-    return rc == 0 ? file_end(&f, err) : rc;
+    rc = rc == 0 ? file_end(&f, err) : rc;
+    return rc == 0 ? rest_remove(&f, err) : rc;
 }
 
 static int text_open(
@@ -248,12 +264,19 @@ int wv_prepare(const struct wv_prepare *p, struct co_err *err) {
     CO_CLEANUP(wv_dict_done) struct wv_dict dict = {0};
     struct text texts[KINDS] = {{.path = NULL}, {.path = NULL}};
     int rc = folder_make(p->out, err);
+    const bool generate = p->text[0] == '\0';
 
-    rc = rc == 0 ? da_mark(p->out, p->text[0] == '\0', err) : rc;
+    if (rc == 0 && generate && da_is_users(p->out, "word_dict")) {
+        rc = co_err_set(err, CO_EXISTS,
+            "\"%s\" has data that was not generated, and keeps it: --text names a text, --out "
+            "another directory",
+            p->out);
+    }
     for (int i = 0; rc == 0 && i < KINDS; i++) {
         rc = text_open(p, i, &texts[i], err);
         rc = rc == 0 ? words_count(p, &texts[i], counter, err) : rc;
     }
+    rc = rc == 0 ? da_mark(p->out, generate, err) : rc;
     rc = rc == 0 ? wv_dict_make(counter, p->least, &dict, err) : rc;
     rc = rc == 0 ? wv_dict_write(&dict, dict_path, err) : rc;
     for (int i = 0; rc == 0 && i < KINDS; i++) {

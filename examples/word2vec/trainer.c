@@ -309,6 +309,9 @@ static int trainer_open(struct trainer *t, struct co_err *err) {
 
     if (rc == 0) {
         rc = wv_dict_read(dict, &t->dict, err);
+        if (rc == CO_NOTFOUND) {
+            (void)co_err_wrap(err, "expected a directory that \"word2vec prepare\" wrote");
+        }
     }
     if (rc == 0) {
         rc = rt_input_open(files, &share, &t->input, err);

@@ -167,6 +167,7 @@ def test_recommendation_by_the_words_of_paddle_py(tmp_path):
     assert do("recommendation", "prepare")[0] == 0
     assert (tmp_path / "data/ml-1m/ratings.dat").read_bytes() == mine and not (tmp_path / "data/GENERATED").exists()
     flags = ["--dot_period=10", "--log_period=2", "--num_passes=2", "--trainer_count=4", "--local=0", "--save_dir=./out", "--use_gpu=0"]
+    (tmp_path / "recommendation").mkdir()       # which is no program
     code, out = do(BIN / "paddlerun", "train", "--config=recommendation", *flags)
     assert code == 0 and sorted(p.name for p in (tmp_path / "out").iterdir()) == ["pass-00000", "pass-00001"], out
     assert re.findall(r"^Pass (\d) Batch (\d+) ", out, re.M)[:2] == [("0", "0"), ("0", "2")] and "Pass 1 Batch" in out, out
@@ -178,6 +179,31 @@ def test_recommendation_by_the_words_of_paddle_py(tmp_path):
     assert code == 2 and "PADDLE_INIT_NUM_PASSES" in out, out
 
 
+def test_a_users_ratings_are_never_replaced_nor_mixed_with_generated_ones(tmp_path):
+    def do(*words, code=0):
+        r = subprocess.run([BIN / "recommendation", *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200)
+        assert r.returncode == code, r.stdout
+        return r.stdout
+    do("prepare", "--out=made", "--ratings=3000", "--users=40")
+    (tmp_path / "made/ml-1m").rename(tmp_path / "real")
+    (tmp_path / "real/GENERATED").unlink()
+    # What cannot be read makes nothing of generated data a user's.
+    do("prepare", "--ratings=300")
+    do("prepare", "--ml=typo", code=1)
+    assert (tmp_path / "data/GENERATED").exists()
+    # A user's ratings in the same place: kept, and not trained with users and movies that were made up.
+    do("prepare", "--ml=real")
+    mine = (tmp_path / "data/ratings.dat.train-00000").read_bytes()
+    assert "keeps it" in do("prepare", code=1) and (tmp_path / "data/ratings.dat.train-00000").read_bytes() == mine
+    assert "--ml names the directory" in do(code=2)
+    do("--ml=real", "--save-dir=")
+    # Users and movies without ratings are a user's, too.
+    (tmp_path / "two/ml-1m").mkdir(parents=True)
+    for name in "users.dat", "movies.dat":
+        (tmp_path / "two/ml-1m" / name).write_bytes((tmp_path / "real" / name).read_bytes())
+    assert "keeps it" in do("prepare", "--out=two", code=1)
+
+
 def test_generated_text_never_replaces_a_users(tmp_path):
     """word2vec without --data trains with what was prepared of a text; what it generates, it generates again."""
     def do(*words):
@@ -186,7 +212,12 @@ def test_generated_text_never_replaces_a_users(tmp_path):
         return (tmp_path / "word2vec_data/word_dict").read_text()
     for name in "train", "valid":
         (tmp_path / f"ptb.{name}.txt").write_text("a b c d e f g\n" * 60)
+    subprocess.run([BIN / "word2vec", "prepare"], cwd=tmp_path, check=True, capture_output=True, timeout=200)
+    assert subprocess.run([BIN / "word2vec", "prepare", "--text=nowhere"], cwd=tmp_path, capture_output=True, timeout=200).returncode == 1
+    assert (tmp_path / "word2vec_data/GENERATED").exists()
     mine = do("prepare", "--text=.", "--split=1")
+    r = subprocess.run([BIN / "word2vec", "prepare"], cwd=tmp_path, capture_output=True, text=True, timeout=200)
+    assert r.returncode == 1 and "keeps it" in r.stderr, r.stderr
     assert do("--save=") == mine and "t0w" not in mine
     (tmp_path / "word2vec_data/GENERATED").write_text("")
     made = do("--save=", "--sentences=1500")

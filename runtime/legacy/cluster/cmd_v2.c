@@ -80,10 +80,12 @@ static bool is_model_config(const char *path) {
 static char *find_program(const char *config) {
     bool named = !strchr(config, '/');
     CO_AUTOFREE char *here = named ? co_xasprintf("./%s", config) : co_xstrdup(config);
-    if (access(here, F_OK) == 0) {
+    struct stat st;
+    bool is_there = stat(here, &st) == 0;
+    if (is_there && !S_ISDIR(st.st_mode)) {
         return co_steal_ptr(here);
     }
-    int why = errno;
+    int why = is_there ? EISDIR : errno;
     char *found = named ? co_path_find(config) : NULL;
     errno = why;
     return found;

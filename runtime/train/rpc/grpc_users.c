@@ -13,10 +13,11 @@ enum { END_MS = 1000 };
  * gRPC any more it has no threads either, and a child begins with its own. */
 static struct {
     pthread_mutex_t m;
-    size_t n;    /* that use it */
-    bool others; /* the program's own gRPC had it before the first of them */
+    size_t n;     /* that use it */
+    bool others;  /* the program's own gRPC has it, too */
+    bool watched; /* so that a child knows: from the first use until gRPC has ended */
     struct co_fork fork;
-    atomic_bool inherited; /* this process is a child that was forked while n > 0 */
+    atomic_bool inherited; /* this process is a child that was forked meanwhile */
 } users = {.m = PTHREAD_MUTEX_INITIALIZER};
 
 static void in_child(struct co_fork *f) {
@@ -37,7 +38,9 @@ int rpc_grpc_use(struct co_err *err) {
             "\"spawn\")");
     }
     pthread_mutex_lock(&users.m);
-    if (users.n++ == 0) {
+    users.n++;
+    if (!users.watched) {
+        users.watched = true;
         users.others = grpc_is_initialized();
         co_fork_watch(&users.fork, in_child);
     }
@@ -58,10 +61,17 @@ static void await_end(void) {
 void rpc_grpc_leave(void) {
     grpc_shutdown();
     pthread_mutex_lock(&users.m);
-    if (--users.n == 0) {
-        if (!users.others) {
-            await_end();
-        }
+    bool last = --users.n == 0, others = users.others;
+    pthread_mutex_unlock(&users.m);
+    if (!last) {
+        return;
+    }
+    if (!others) {
+        await_end(); /* without the lock: another thread may begin to use it */
+    }
+    pthread_mutex_lock(&users.m);
+    if (users.n == 0 && users.watched) {
+        users.watched = false;
         co_fork_unwatch(&users.fork);
     }
     pthread_mutex_unlock(&users.m);
