@@ -153,7 +153,7 @@ int co_contract_check(enum co_var var, const char *value, struct co_err *err) {
         return co_parse_word(row->name, value, row->words, false, &word, err);
     case CO_TYPE_TEXT:
     default:
-        if (!*value) {
+        if (!*value && !row->empty) {
             return co_err_set(err, CO_INVALID, "%s is empty, expected some text", row->name);
         }
         return 0;

@@ -246,7 +246,7 @@ struct co_contract_row {
     bool prefix;              /* name is the prefix of a family of variables */
     bool machine;             /* describes the machine, not a job: a job started inside of another
                                * one inherits it */
-    bool empty;               /* an empty value is one, of no devices; elsewhere it is none */
+    bool empty;               /* an empty value is one, such as no devices; elsewhere it is none */
     bool alone;      /* about how to train, not about who takes part: also for a program that is
                       * asked to train alone (--local) */
     const char *doc; /* one sentence */

@@ -228,7 +228,9 @@ const struct co_contract_row co_contract[CO_VAR_COUNT] = {
         CO_GEN_V2, 1, INT32_MAX,
         .doc = "Batches between two lines: of recommendation, unless --period says."},
     [CO_VAR_INIT_SAVE_DIR] = {"PADDLE_INIT_SAVE_DIR", CO_VIA_USER, CO_WHEN_NEVER, CO_TYPE_TEXT,
-        CO_GEN_V2, .doc = "Where passes are saved: of recommendation, unless --save-dir says."},
+        CO_GEN_V2, .empty = true,
+        .doc =
+            "Where passes are saved; empty: nowhere: of recommendation, unless --save-dir says."},
     [CO_VAR_CLUSTER_TRAIN] = {"PADDLE_CLUSTER_TRAIN", CO_VIA_USER, CO_WHEN_NEVER, CO_TYPE_BOOL,
         CO_GEN_V2, .doc = "Whether the trainer is one of a cluster."},
     [CO_VAR_PS_LEASE] = {"PADDLE_PS_LEASE", CO_VIA_USER, CO_WHEN_NEVER, CO_TYPE_TEXT, CO_GEN_HAND,

@@ -93,11 +93,14 @@ static void ignored_note(void) {
     }
 }
 
+/* A wrong value is variables_check's, after the flags: they may ask for help. */
 static void default_take(const struct da_variable *v, struct co_flag *flags, size_t n) {
-    for (size_t i = 0; i < n; i++) {
+    const char *value = co_contract_getenv(v->var);
+    bool right = value && co_contract_check(v->var, value, NULL) == 0;
+    for (size_t i = 0; right && i < n; i++) {
         struct co_flag *f = &flags[i];
-        if (strcmp(f->name, v->flag) == 0 && co_contract_getenv(v->var)) {
-            f->def = co_contract_getenv(v->var);
+        if (strcmp(f->name, v->flag) == 0) {
+            f->def = value;
         }
     }
 }
@@ -163,12 +166,12 @@ static int run(const struct da_program *p, int argc, char *argv[]) {
     struct da_task task = {0};
     struct co_err err = {0};
     int rest = 0;
-    int rc = variables_check(p, &err);
+    int rc = parse(p, word, argc - skip, argv + skip, &rest, &err);
 
-    rc = rc == 0 ? parse(p, word, argc - skip, argv + skip, &rest, &err) : rc;
     if (rc == CO_CANCELED) {
         return 0;
     }
+    rc = rc == 0 ? variables_check(p, &err) : rc;
     rc = rc == 0 ? check(p, &err) : rc;
     if (rc < 0) {
         return log_usage(p, &err);

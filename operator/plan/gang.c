@@ -257,11 +257,15 @@ json_t *plan_gang_patch(const struct plan_children *w) {
 
 /* Kueue creates one Workload for all pods that name the group.  Its webhook adds a scheduling gate
  * that holds them, and the quota is free again when all of them have ended. */
+bool plan_gang_is_queued(const struct api_job *job) {
+    const char *queue = co_json_str(job->json, "metadata", "labels", KUEUE "queue-name");
+    return queue && *queue;
+}
+
 static void mark_for_kueue(const struct api_job *job, json_t *meta) {
     static const char *const copied[] = {KUEUE "queue-name", KUEUE "priority-class"};
     const json_t *from = co_json_at(job->json, "metadata", "labels");
-    const char *queue = co_json_str(from, copied[0]);
-    if (!queue || !*queue) {
+    if (!plan_gang_is_queued(job)) {
         return;
     }
     json_t *labels = json_object_get(meta, "labels");

@@ -47,6 +47,8 @@ const struct plan_gang *plan_gang_of(
     const struct api_job *job, const struct plan_settings *settings);
 json_t *plan_gang_object(const struct plan_children *w);
 json_t *plan_gang_patch(const struct plan_children *w);
+/* Whether Kueue admits its pods as one group. */
+bool plan_gang_is_queued(const struct api_job *job);
 /* Adds the marks of the gang, and of Kueue, to a pod's metadata (which has labels and annotations)
  * and spec. */
 void plan_gang_mark(const struct api_job *job, enum api_role role,

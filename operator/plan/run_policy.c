@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/parse.h"
+#include "operator/plan/gang.h"
 #include "operator/plan/lost_node.h"
 #include "operator/plan/reason.h"
 #include "operator/plan/reason_table.h"
@@ -152,8 +153,10 @@ void plan_policy_failed(
     const char *reason = plan_reason_of_pod(pod, cause, sizeof(cause));
     bool own = is_own_failure(o, w, pod);
     size_t rule = find_rule(job, pod, own);
-    /* Nothing of it has run that a policy could be about. */
-    bool restarts = api_job_restarts(job) || (pod->cause->unstarted && !own);
+    /* Nothing of it has run that a policy could be about.  But Kueue ends a group of pods that are
+     * not to be replaced. */
+    bool restarts =
+        api_job_restarts(job) || (pod->cause->unstarted && !own && !plan_gang_is_queued(job));
     enum api_action_on_failure action = rule < job->n_rules ? job->rules[rule].action
                                         : own               ? API_RESTART
                                                             : API_IGNORE;

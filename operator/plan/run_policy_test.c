@@ -280,6 +280,26 @@ static void failures_give_the_phase_and_reason_of_their_policy(void **state) {
     "pod x-worker-0, container coord-paddle: its node could not start it (StartError): " SHIM_LATE
 
 /* With and without a policy.  After 600 s of Running the tries begin again. */
+/* Pods of a job without a policy are marked for Kueue as not to be replaced. */
+static void a_queued_job_without_a_policy_is_not_restarted(void **state) {
+    (void)state;
+    static const struct {
+        const char *policy, *phase;
+    } rows[] = {{"", "Failed"}, {LIMIT(0), "Restarting"}};
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOFREE char *job = co_xasprintf(TK_JOB(TWO "%s"), rows[i].policy);
+        struct tk_cluster c;
+        tk_init(&c, job);
+        json_t *meta = json_object_get(c.job, "metadata");
+        (void)json_object_set_new(meta, "labels", tk_json("{'kueue.x-k8s.io/queue-name':'q'}"));
+        rest(&c);
+        run_all(&c);
+        tk_pod_status(&c, "x-worker-0", GATE_LATE);
+        expect_status(&c, "phase", rows[i].phase);
+        tk_done(&c);
+    }
+}
+
 static void a_container_that_no_node_starts_fails_the_job_after_three_restarts(void **state) {
     (void)state;
     static const struct {
@@ -795,6 +815,7 @@ int main(void) {
         cmocka_unit_test(old_pods_that_do_not_end_are_named),
         cmocka_unit_test(a_lost_status_does_not_end_an_attempt),
         cmocka_unit_test(failures_give_the_phase_and_reason_of_their_policy),
+        cmocka_unit_test(a_queued_job_without_a_policy_is_not_restarted),
         cmocka_unit_test(a_container_that_no_node_starts_fails_the_job_after_three_restarts),
         cmocka_unit_test(containers_that_restart_in_place_restart_no_group),
         cmocka_unit_test(a_pod_that_is_deleted_while_others_run_restarts_the_group),

@@ -175,6 +175,10 @@ def test_recommendation_by_the_words_of_paddle_py(tmp_path):
     # What the command says wins, and what is no number is an error of the variable.
     code, out = do("recommendation", "--passes=1", "--save-dir=one", PADDLE_INIT_NUM_PASSES="2", PADDLE_INIT_SAVE_DIR="two")
     assert code == 0 and [p.name for p in (tmp_path / "one").iterdir()] == ["pass-00000"] and not (tmp_path / "two").exists(), out
+    code, out = do(BIN / "paddlerun", "train", "--config=recommendation", "--num_passes=1", "--save_dir=")
+    assert code == 0 and not (tmp_path / "output").exists(), out
+    code, out = do("recommendation", "--help", PADDLE_INIT_NUM_PASSES="many")
+    assert code == 0 and "--num_passes" not in out and "--passes" in out, out
     code, out = do("recommendation", PADDLE_INIT_NUM_PASSES="many")
     assert code == 2 and "PADDLE_INIT_NUM_PASSES" in out, out
 
