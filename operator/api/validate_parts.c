@@ -29,6 +29,7 @@ enum type {
     IPS,
     HOST,
     HOSTS,
+    LABEL, /* a HOST without dots */
     SEARCH,
     SEARCHES,
     HEADER,
@@ -49,6 +50,7 @@ static const char *const type_words[] = {
     [IPS] = "a list of IP addresses",
     [HOST] = "a DNS name",
     [HOSTS] = "a list of DNS names",
+    [LABEL] = "a DNS label of 63 characters at most",
     [SEARCH] = "a DNS domain",
     [SEARCHES] = "a list of DNS domains",
     [HEADER] = "letters, digits and '-'",
@@ -81,9 +83,18 @@ static bool is_whole(const json_t *j) {
     return json_is_number(j) && floor(json_number_value(j)) == json_number_value(j);
 }
 
+/* As an API server 1.35, which takes 010.0.0.1 for 10.0.0.1. */
 static bool is_ip(const char *text) {
     unsigned char ip[sizeof(struct in6_addr)];
-    return inet_pton(AF_INET, text, ip) == 1 || inet_pton(AF_INET6, text, ip) == 1;
+    char plain[INET6_ADDRSTRLEN] = "";
+    size_t n = 0;
+    for (const char *s = text; *s && n + 1 < sizeof(plain); s++) {
+        bool leads = (n == 0 || plain[n - 1] == '.') && *s == '0' && s[1] >= '0' && s[1] <= '9';
+        if (!leads) {
+            plain[n++] = *s;
+        }
+    }
+    return inet_pton(AF_INET, plain, ip) == 1 || inet_pton(AF_INET6, text, ip) == 1;
 }
 
 /* Parts of small letters and digits, of what may be inside of them, too, and of what may precede
@@ -94,6 +105,7 @@ struct spelling {
 };
 
 static const struct spelling host_spelling = {253, ".", "-", ""};
+static const struct spelling label_spelling = {63, "", "-", ""};
 static const struct spelling search_spelling = {253, ".", "-_", "_"};
 static const struct spelling sysctl_spelling = {253, "./", "-_", ""};
 
@@ -165,6 +177,8 @@ static bool fits(const json_t *j, enum type type) {
         return text && is_ip(text);
     case HOST:
         return text && is_host(text, strlen(text));
+    case LABEL:
+        return text && is_spelled(&label_spelling, text, strlen(text));
     case SEARCH:
         return text && is_search(text);
     case HEADER:
@@ -262,21 +276,46 @@ static void check_claim(const json_t *claim, const char *path, struct co_finding
     check_one_of(claim, path, ways, CO_ARRAY_LEN(ways), to);
 }
 
+static bool has_parent(const char *path) {
+    for (const char *s = path; s; s = strchr(s, '/') ? strchr(s, '/') + 1 : NULL) {
+        if (strcspn(s, "/") == 2 && s[0] == '.' && s[1] == '.') {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void check_profile(const json_t *profile, const char *path, struct co_findings *to) {
     bool local = co_streq(co_json_str(profile, "type"), "Localhost");
-    bool named = json_string_length(json_object_get(profile, "localhostProfile"));
+    const char *name = co_json_str(profile, "localhostProfile");
+    bool named = name && *name;
     if (local && !named) {
         co_finding(to, path, "is of type Localhost, but has no localhostProfile");
     } else if (!local && !is_absent(json_object_get(profile, "localhostProfile"))) {
         co_finding(to, path, "has a localhostProfile, which goes with type Localhost only");
+    } else if (local && (*name == '/' || has_parent(name))) {
+        co_finding(to, path,
+            "has localhostProfile \"%.63s\", expected a path below kubelet's folder of profiles",
+            name);
     }
 }
 
 static void check_privilege(const json_t *context, const char *path, struct co_findings *to) {
-    if (json_is_true(json_object_get(context, "privileged")) &&
-        json_is_false(json_object_get(context, "allowPrivilegeEscalation"))) {
+    size_t i;
+    json_t *added;
+    if (!json_is_false(json_object_get(context, "allowPrivilegeEscalation"))) {
+        return;
+    }
+    if (json_is_true(json_object_get(context, "privileged"))) {
         co_finding(to, path,
             "has privileged true and allowPrivilegeEscalation false, which exclude each other");
+    }
+    json_array_foreach(co_json_at(context, "capabilities", "add"), i, added) {
+        if (co_streq(json_string_value(added), "CAP_SYS_ADMIN")) {
+            co_finding(to, path,
+                "has CAP_SYS_ADMIN and allowPrivilegeEscalation false, which exclude each other");
+            break;
+        }
     }
 }
 
@@ -324,6 +363,10 @@ static void check_spec(const json_t *spec, const char *path, struct co_findings 
         co_finding(to, path,
             "has dnsPolicy None, but no dnsConfig.nameservers: name one at least, or use another "
             "dnsPolicy");
+    }
+    if (json_is_true(json_object_get(spec, "hostPID")) &&
+        json_is_true(json_object_get(spec, "shareProcessNamespace"))) {
+        co_finding(to, path, "has hostPID and shareProcessNamespace, which exclude each other");
     }
     check_used_claims(spec, "initContainers", path, to);
     check_used_claims(spec, "containers", path, to);
@@ -383,7 +426,7 @@ static const struct pod_part readiness_rows[] = {
     WAYS_OF_PROBES, {"successThreshold", FROM(0)}, {0}};
 
 static const struct pod_part sleep_rows[] = {
-    {"seconds", .type = NUMBER, .least = 0, .most = INT64_MAX, .required = true},
+    {"seconds", .type = NUMBER, .least = 0, .most = INT64_MAX},
     {0},
 };
 
@@ -491,7 +534,7 @@ static const struct pod_part alias_rows[] = {
 };
 
 static const struct pod_part claim_rows[] = {
-    {"name", .type = HOST, .required = true},
+    {"name", .type = LABEL, .required = true},
     {"resourceClaimName", .type = HOST},
     {"resourceClaimTemplateName", .type = HOST},
     {0},
@@ -522,7 +565,7 @@ static const struct pod_part spec_rows[] = {
     {"activeDeadlineSeconds", FROM(1)},
     {"priority", .type = NUMBER},
     {"runtimeClassName", .type = HOST},
-    {"nodeName", .type = TEXT},
+    {"nodeName", .type = HOST, .defaults = true},
     {"hostPID", .type = SWITCH},
     {"hostIPC", .type = SWITCH},
     {"hostUsers", .type = SWITCH},
@@ -546,8 +589,9 @@ static void walk_object(/* NOLINT(misc-no-recursion) */
     for (const struct pod_part *row = of->parts; row && row->name; row++) {
         const json_t *j = json_object_get(obj, row->name);
         CO_AUTOFREE char *at = co_xasprintf("%s.%s", path, row->name);
-        bool empty = is_absent(j) || co_streq(json_string_value(j), "") ||
-                     (json_is_array(j) && json_array_size(j) == 0);
+        bool empty =
+            is_absent(j) || co_streq(json_string_value(j), "") ||
+            (type_of_items(row->type) != SEEN && json_is_array(j) && json_array_size(j) == 0);
         if (empty && row->required) {
             co_finding(to, at, "is missing, expected %s", type_words[row->type]);
         } else if (!is_absent(j) && !(empty && row->defaults)) {
@@ -590,6 +634,9 @@ static void walk_items(/* NOLINT(misc-no-recursion) */
     json_array_foreach(list, i, item) {
         CO_AUTOFREE char *at = co_xasprintf("%s.%zu", path, i);
         enum type of = type_of_items(row->type);
+        if (is_absent(item) && (of == TEXT || of == NUMBER)) {
+            continue; /* is read as "" or 0 */
+        }
         if (!fits(item, of)) {
             say_value(to, at, item, type_words[of]);
         } else if (json_is_object(item)) {

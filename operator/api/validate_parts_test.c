@@ -66,6 +66,10 @@ static const struct {
     {"'initContainers':[{'startupProbe':{'grpc':{'port':70000}}}]",
         "s.initContainers.0.startupProbe.grpc.port is 70000, expected 1 to 65535"},
     {C("'lifecycle':{'preStop':{'sleep':{'seconds':5}}}"), NULL},
+    {C("'lifecycle':{'preStop':{'sleep':{}}}"), NULL},
+    {C("'livenessProbe':{'exec':{'command':['a',null]}}"), NULL},
+    {C("'livenessProbe':{'httpGet':{'port':80,'scheme':[]}}"),
+        PROBE ".httpGet.scheme is [], expected a string"},
     {C("'lifecycle':{'preStop':{}}"), "s.containers.0.lifecycle.preStop has none of exec, httpGet"},
     /* topologySpreadConstraints */
     {SPREAD("'maxSkew':1,'whenUnsatisfiable':'DoNotSchedule','minDomains':2"), NULL},
@@ -94,6 +98,10 @@ static const struct {
     {"'topologySpreadConstraints':[1]", "s.topologySpreadConstraints.0 is 1, expected an object"},
     /* names and addresses */
     {"'hostAliases':[{'ip':'10.0.0.1','hostnames':['a.b','c']},{'ip':'::1'}]", NULL},
+    {"'hostAliases':[{'ip':'010.0.00.1'}],'dnsConfig':{'nameservers':['00.1.1.1']}", NULL},
+    {"'hostAliases':[{'ip':'010.0.0.256'}]", "s.hostAliases.0.ip is \"010.0.0.256\", expected an"},
+    {"'nodeName':''", NULL},
+    {"'nodeName':'A'", "s.nodeName is \"A\", expected a DNS name"},
     {"'hostAliases':[{'hostnames':['a']}]", "s.hostAliases.0.ip is missing, expected an IP"},
     {"'hostAliases':[{'ip':'10.0.0'}]", "s.hostAliases.0.ip is \"10.0.0\", expected an IP address"},
     {"'hostAliases':[{'ip':'10.0.0.1','hostnames':'a'}]", "s.hostAliases.0.hostnames is \"a\","},
@@ -124,6 +132,8 @@ static const struct {
         "s.resourceClaims.0 has several of"},
     {"'resourceClaims':[{'name':'g','resourceClaimName':'x'},{'name':'g','resourceClaimName':'y'}]",
         "s.resourceClaims.1 has the same name as item 0"},
+    {"'resourceClaims':[{'name':'g.h','resourceClaimName':'x'}]",
+        "s.resourceClaims.0.name is \"g.h\", expected a DNS label"},
     {"'resourceClaims':[{'resourceClaimName':'x'}]", "s.resourceClaims.0.name is missing"},
     {"'containers':[{'resources':{'claims':[{'name':'g'}]}}]",
         "s.containers.0.resources.claims.0 names \"g\", but spec.resourceClaims has no such"},
@@ -154,7 +164,16 @@ static const struct {
         "s.containers.0.securityContext.capabilities.add is \"IPC_LOCK\", expected a list of"},
     {C("'securityContext':{'privileged':true,'allowPrivilegeEscalation':false}"),
         "s.containers.0.securityContext has privileged true and allowPrivilegeEscalation false"},
+    {C("'securityContext':{'capabilities':{'add':['SYS_ADMIN','CAP_SYS_ADMIN']},"
+       "'allowPrivilegeEscalation':false}"),
+        "s.containers.0.securityContext has CAP_SYS_ADMIN and allowPrivilegeEscalation false"},
+    {"'securityContext':{'seccompProfile':{'type':'Localhost','localhostProfile':'a/..b'}}", NULL},
+    {"'securityContext':{'seccompProfile':{'type':'Localhost','localhostProfile':'/a'}}",
+        "s.securityContext.seccompProfile has localhostProfile \"/a\", expected a path below"},
+    {"'securityContext':{'seccompProfile':{'type':'Localhost','localhostProfile':'a/..'}}",
+        "s.securityContext.seccompProfile has localhostProfile \"a/..\""},
     /* switches and numbers */
+    {"'hostPID':true,'shareProcessNamespace':true", "s has hostPID and shareProcessNamespace"},
     {"'hostIPC':'yes'", "s.hostIPC is \"yes\", expected true or false"},
     {"'activeDeadlineSeconds':0", "s.activeDeadlineSeconds is 0, expected 1 to"},
 };
