@@ -119,6 +119,10 @@ static int list_open(const char *dir, const char *part, uint32_t classes,
     struct da_text line;
     int rc = rt_input_open(path, NULL, &input, err);
 
+    if (rc == CO_NOTFOUND) {
+        (void)co_err_wrap(err, "expected imagelabels.mat, setid.mat and jpg/ of the Oxford "
+                               "flowers, or train.txt and test.txt");
+    }
     while (rc == 0 && (rc = da_line_next(input, &line, err)) == 0 && line.at) {
         if (f->n == RN_FLOWERS_MAX) {
             return co_err_set(err, CO_INVALID, "%s: more than %d lines", path, RN_FLOWERS_MAX);
