@@ -34,9 +34,10 @@ enum type {
     SEARCHES,
     HEADER,
     SYSCTL,
+    TYPES,
 };
 
-static const char *const type_words[] = {
+static const char *const type_words[TYPES] = {
     [SEEN] = "an object",
     [OBJECT] = "an object",
     [LIST] = "a list of objects",
@@ -193,7 +194,7 @@ static bool fits(const json_t *j, enum type type) {
 
 /* SEEN is that of SEEN's. */
 static enum type type_of_items(enum type type) {
-    static const enum type of[] = {[LIST] = OBJECT,
+    static const enum type of[TYPES] = {[LIST] = OBJECT,
         [TEXTS] = TEXT,
         [NUMBERS] = NUMBER,
         [IPS] = IP,
