@@ -306,7 +306,11 @@ class Synchroniser:
     def _export(self, file: ps.Path, of: ps.Model) -> None:
         arrays = of.arrays()
         dense = arrays.pop(self.table.name) if self.table else self._w
-        write_arrays(file, {**{name: dense[at:end].reshape(shape) for name, _, shape, at, end in self._parts}, **arrays})
+        parts = {name: dense[at:end].reshape(shape) for name, _, shape, at, end in self._parts}
+        for name in parts.keys() & arrays.keys():
+            raise InvalidError(f"a parameter of the model and a table both make the array {name!r}, expected a table of another name, or each in a "
+                               "file of its own: values() has the parameters, and paddlert.Model the tables")
+        write_arrays(file, {**parts, **arrays})
 
     def values(self) -> dict[str, Array]:
         """{name: array}: a copy of the dense parameters of this trainer."""

@@ -197,6 +197,9 @@ def _widened(array: Any, name: str) -> Array:
     return (lies.view(np.uint16).astype(np.uint32) << 16).view(np.float32) if type_name(lies) == "bfloat16" else lies
 
 
+EXACT_WORK: Any = 1000                   # of NumPy, to see whether the columns of a matrix are apart; where that is too little: they are not
+
+
 class Memory:
     """An array's memory for one call: address, element type of C, shape.  Lives as long as this does.
 
@@ -219,10 +222,20 @@ class Memory:
             raise ValueError(f"{name} has the same memory for several of its values (expand, broadcast_to), expected memory of its own for each, as "
                              "it is written to")
         self._packed: Array = _laid(self._lies)
-        self._write = write and not (self._lies.flags.c_contiguous and self._lies.flags.aligned)
+        self._copied = not (self._lies.flags.c_contiguous and self._lies.flags.aligned)
+        self._write = write and self._copied
         self.address: int = pointer(self._packed)
         self.shape: tuple[int, ...] = self._lies.shape
         self.size: int = self._lies.size
+
+    def comes_after(self, out: Memory) -> bool:
+        """Whether a call that uses this needs what one before it writes to `out` to be there first: where either is a copy, C cannot know."""
+        return (self._copied or out._write) and np.may_share_memory(self._lies, out._lies, max_work=EXACT_WORK)
+
+    def pack(self) -> None:
+        """Once more, as a call that came before has written to it."""
+        if self._copied:
+            self._packed[...] = self._lies
 
     def end(self) -> None:
         """The call has written its result."""
@@ -243,6 +256,8 @@ def write_arrays(file: Any, arrays: Mapping[str, Array]) -> None:
         except ImportError:
             raise InvalidError(f"{name} needs the package safetensors, which is not installed: pip install safetensors, or export to a file .npz "
                                "of NumPy") from None
+        if "__metadata__" in arrays:
+            raise InvalidError(f'{name}: an array has the name "__metadata__", which no array of a .safetensors has, expected a file .npz')
         save = functools.partial(save_file, dict(arrays), part)
     else:
         raise ValueError(f'the file is "{name}", expected a name that ends in .npz or .safetensors')
@@ -250,16 +265,22 @@ def write_arrays(file: Any, arrays: Mapping[str, Array]) -> None:
         save()
         _sync(part)
         os.replace(part, name)
-    except BaseException:
+    except BaseException as e:
         with contextlib.suppress(OSError):
             os.unlink(part)
+        if isinstance(e, OSError):                       # of the file that the program named, not of what lay beside it
+            raise OSError(e.errno, e.strerror or str(e), name) from None
         raise
     _sync(os.path.dirname(name) or ".")
 
 
 def _save_npz(name: str, arrays: Mapping[str, Array]) -> None:
-    with open(name, "wb") as out:
-        np.savez(out, **arrays)             # type: ignore[arg-type]
+    """Not by np.savez, for which the arrays are arguments, and so "file" and "allow_pickle" no names of any."""
+    import zipfile                       # not all of NumPy's versions have it by then
+    with zipfile.ZipFile(name, "w") as out:
+        for array, values in arrays.items():
+            with out.open(zipfile.ZipInfo(f"{array}.npy"), "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, values, allow_pickle=False)
 
 
 def _sync(name: str) -> None:

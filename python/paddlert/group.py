@@ -42,6 +42,11 @@ class Work(Started):
     def done(self) -> bool:
         return self._handle is None or bool(C.rt_work_test(self._handle))
 
+    def writes_before(self, inp: Memory | None, out: Memory | None) -> bool:
+        """Whether a call that uses these has to wait for this one."""
+        to = self._keep[1]
+        return self._handle is not None and to is not None and bool(inp and inp.comes_after(to) or out and out.comes_after(to))
+
     def end(self) -> None:
         """Waits until the call has ended; what it says is for wait()."""
         if super()._end("rt_work_wait"):
@@ -108,7 +113,10 @@ class Group(Owner):
         if endpoints is not None:
             array = _listed(endpoints)
             options.endpoints, options.size = ctypes.cast(array, ctypes.c_void_p), len(array)
-        elif job is None:
+        elif job is not None:
+            if rank not in (0, job.worker_index):
+                raise InvalidError(f"rank is {rank}, but this process is worker {job.worker_index} of the job, expected endpoints, of which it is one")
+        else:
             raise InvalidError("job and endpoints are None, expected a paddlert.Job, whose workers these are, or an endpoint for each rank")
         group = ctypes.c_void_p()
         call_long(self, "rt_group_open", job._job if job else None, ctypes.byref(options), ctypes.byref(group))
@@ -161,6 +169,17 @@ class Group(Owner):
                 continue                    # later calls fail for the same reason
             _end(*memory)
 
+    def _end_before(self, inp: Memory | None, out: Memory | None) -> None:
+        """Calls in flight whose results this one reads, or writes over, and that are not written in the order of C's calls."""
+        before = [work for work in list(self.works) if work.writes_before(inp, out)]
+        for work in before:
+            work.end()
+        dropped = any(to and (inp and inp.comes_after(to) or out and out.comes_after(to)) for _, (_, to) in self.dropped)
+        if dropped:
+            self._end_dropped(wait=True)
+        if inp and (before or dropped):
+            inp.pack()
+
     def _open(self) -> ctypes.c_void_p:
         if not self._group:
             raise InvalidError("the group is closed")
@@ -190,6 +209,7 @@ class Group(Owner):
         """inp, out: Memory or None; result: what the caller gets."""
         given = inp or out
         assert given
+        self._end_before(inp, out)
         c = _abi.rt_coll(kind=kind, dtype=given.dtype, op=chosen("op", op, OPS), root=root, n=n)
         setattr(c, "in", inp and inp.address)
         c.out = out and out.address

@@ -90,6 +90,8 @@ class Job(Owner):
                                    for what, n in (("worker", worker), ("workers", workers), ("server", server)))
         if worker is not None and workers is not None and worker >= workers:
             raise ValueError(f"worker is {worker}, expected less than workers, which is {workers}")
+        if worker is not None and server is not None:
+            raise ValueError(f"worker is {worker} and server is {server}, expected one of them: a process is a trainer or a server")
         for what, said_by in {"name": name, "token": token, "encrypt": encrypt}.items():
             if said_by is not None:
                 instance(what, said_by, bool if what == "encrypt" else str)
@@ -114,6 +116,10 @@ class Job(Owner):
         lines = [text(k, f"{k}={v if isinstance(v, int) else instance(k, v, str)}") for k, v in instance("variables", variables, Mapping).items()]
         array = (ctypes.c_char_p * (len(lines) + 1))(*lines, None)
         call("rt_init_list", array, ctypes.byref(self._job))
+        if not placed and workers is not None and workers > self.worker_num:
+            known = f"{n} trainer endpoint{'s' * (n > 1)}" if (n := len(self.workers)) else "no servers or trainers"
+            raise ValueError(f"workers is {workers}, but this program knows {known}, expected servers=[...], or PADDLE_TRAINER_ENDPOINTS with one "
+                             "for each")
 
     def __del__(self) -> None:
         if getattr(self, "_job", None) and self.may_close():

@@ -571,6 +571,12 @@ class Model(Here):
     def arrays(self) -> dict[str, Array]:
         """All of it: {"w": [size]} of dense tables, {"embedding.ids": [n], "embedding.rows": [n][dim]} of sparse ones."""
         found: dict[str, Array] = {}
+        of: dict[str, str] = {}                        # names may have dots: "e" has "e.ids", and a table of that name another one
+        for t in self.tables:
+            for name in (t.name,) if t.kind == _abi.RT_DENSE else (f"{t.name}.ids", f"{t.name}.rows"):
+                if of.setdefault(name, t.name) != t.name:
+                    raise InvalidError(f"tables {of[name]!r} and {t.name!r} both make the array {name!r}, expected names of tables that make "
+                                       "different ones: export them one by one, as dense(), ids() and sparse() have them")
         for t in self.tables:
             if t.kind == _abi.RT_DENSE:
                 found[t.name] = self.dense(t.name)

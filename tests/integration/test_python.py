@@ -384,7 +384,7 @@ import os
 with paddlert.Client(paddlert.Job(worker=0), [paddlert.Dense("w", 3)]) as c:
     c.save("saved")
 model, said = paddlert.Model("saved"), []
-sync, replace, savez = os.fsync, os.replace, np.savez
+sync, replace = os.fsync, os.replace
 def synced(fd):
     parts = os.path.basename(os.readlink(f"/proc/self/fd/{fd}")).split(".")
     said.append(f"sync {parts[0]} {parts[-1]}")
@@ -394,17 +394,19 @@ os.replace = lambda *names: said.append("replace") or replace(*names)
 os.mkdir("out")
 model.export("out/w.npz")
 print(said)
-def full(out, **arrays):
+def full(out, array, **more):
     out.write(b"half")
     raise OSError(28, "No space left on device")
-np.savez = full
-try:
-    model.export("out/w.npz")
-except OSError as e:
-    print(e)
+np.lib.format.write_array = full
+for file in ("out/w.npz", "nowhere/w.npz"):
+    try:
+        model.export(file)
+    except OSError as e:
+        print(e)
 print(os.listdir("out"), np.load("out/w.npz")["w"])
 """))
-    assert out.splitlines() == ["['sync w part', 'replace', 'sync out out']", "[Errno 28] No space left on device", "['w.npz'] [0. 0. 0.]"], out
+    assert out.splitlines() == ["['sync w part', 'replace', 'sync out out']", "[Errno 28] No space left on device: 'out/w.npz'",
+                                "[Errno 2] No such file or directory: 'nowhere/w.npz'", "['w.npz'] [0. 0. 0.]"], out
 
 
 def test_calls_that_differ_are_named_in_pythons_words(python):
@@ -575,6 +577,39 @@ with paddlert.Group(endpoints={endpoints}, rank={i}, transport="tcp") as g:
     print(dropped[1, 0], len(g.dropped))
 """) for i in range(2)))
     assert out == ["2.0 None 3.0 0\n", "2.0 20.0 3.0 0\n"], out
+
+
+def test_started_calls_on_one_array_are_one_after_another(python):
+    """In C's order or not: a call has the results of those that were started before it, and none of them is written over its own."""
+    endpoints = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+    out = finish(*(python(f"""
+import itertools
+views = (lambda a: a, lambda a: a[::-1])
+with paddlert.Group(endpoints={endpoints}, rank={i}) as g:
+    for places in itertools.product(views, repeat=4):
+        at_once, started, dropped = (np.arange(4.0) + 1 for _ in range(3))
+        for array in (at_once, started, dropped):
+            a, b, c, d = (view(array) for view in places)
+            works = []
+            for x, y in ((a, a), (b, c), (c, d)):
+                work = g.all_reduce(x, out=y, start=array is not at_once)
+                works += [work] if array is started else []
+                del work
+            assert [work.wait() is y for work, y in zip(works[::-1], (d, c, a))] == [True] * len(works)
+        g.barrier()
+        assert (at_once == started).all() and (at_once == dropped).all(), (places, at_once, started, dropped)
+    m = np.array([[1.0, 2.0]] * 3)
+    columns = m[:, 0], m[:, 1]                           # apart: no call waits for the one before
+    if {i}:
+        work = g.recv(columns[0], 0, start=True)
+        g.send(columns[1], 0)
+        print(work.done(), work._handle is not None)
+    else:
+        work = g.send(columns[0], 1, start=True)
+        g.recv(columns[1], 1)
+    work.wait()
+""") for i in range(2)))
+    assert out == ["", "True True\n"], out
 
 
 def test_wrong_arguments_are_named_with_what_is_expected(python):
@@ -1949,12 +1984,48 @@ for place in ({"worker": 1}, {"worker": 1, "workers": 2}, {"worker": 0, "workers
         print(paddlert.Job(**place).worker_num)
     except ValueError as e:
         print(e)
-print(paddlert.Job(worker=0, workers=1).worker_num)
+print(paddlert.Job(worker=0, workers=1).worker_num, paddlert.Job(workers=1).worker_num)
 """))
     said = out.splitlines()
     assert [line.partition(":")[0] for line in said] == [
         "worker is 1 of some, but servers is None", "worker is 1 of 2, but servers is None", "worker is 0 of 2, but servers is None",
-        "worker is 1 of 2, but servers is []", "1"]
+        "worker is 1 of 2, but servers is []", "1 1"]
+
+
+def test_a_number_of_workers_is_of_a_job_that_the_program_knows(python):
+    """Without addresses each of them would be worker 0 of 1, and read all the data."""
+    program = """
+import warnings
+for job in ({"workers": 2}, {"workers": 3, "name": "n"}):
+    try:
+        print(paddlert.Job(**job).worker_num)
+    except ValueError as e:
+        print(e)
+"""
+    trainers, one = ({"PADDLE_TRAINER_ENDPOINTS": ends, "PADDLE_TRAINER_ID": "0"} for ends in ("127.0.0.1:1,127.0.0.1:2", "127.0.0.1:1"))
+    servers = {"PADDLE_PSERVERS_IP_PORT_LIST": "127.0.0.1:1", "PADDLE_TRAINER_ID": "0", "TRAINING_ROLE": "TRAINER"}
+    out = finish(*(python(program, **environment) for environment in ({}, trainers, one, servers)))
+    word = "workers is {}, but this program knows {}, expected servers=[...], or PADDLE_TRAINER_ENDPOINTS with one for each"
+    assert [o.splitlines() for o in out] == [
+        [word.format(n, "no servers or trainers") for n in (2, 3)], ["2", word.format(3, "2 trainer endpoints")],
+        [word.format(n, "1 trainer endpoint") for n in (2, 3)], ["2", "3"]], out
+
+
+def test_places_that_contradict_each_other_are_refused(python):
+    """One of them would not count, whichever it is."""
+    out, = finish(python("""
+def tell(f, *a, **k):
+    try:
+        print("taken:", f(*a, **k))
+    except ValueError as e:
+        print(e)
+tell(paddlert.Job, servers=["127.0.0.1:1"], server=0, worker=0)
+tell(paddlert.Group, paddlert.Job(worker=0), rank=3)
+print(paddlert.Group(paddlert.Job(worker=0), rank=0), paddlert.Job(servers=["127.0.0.1:1"], server=0, workers=2).is_server)
+"""))
+    assert out.splitlines() == [
+        "worker is 0 and server is 0, expected one of them: a process is a trainer or a server",
+        "rank is 3, but this process is worker 0 of the job, expected endpoints, of which it is one", "<paddlert.Group, rank 0 of 1> True"], out
 
 
 def test_a_step_that_ends_names_who_did_not_come(python):
@@ -2763,6 +2834,47 @@ print(sorted(f for f in os.listdir() if f[0] == "x"))
         'ValueError the file is "x.txt", expected a name that ends in .npz or .safetensors',
         "InvalidError x.safetensors needs the package safetensors, which is not installed: pip install safetensors, or export to a file .npz of NumPy",
         "['x.npz', 'x.safetensors']"], out
+
+
+def test_an_export_has_the_arrays_of_all_tables(python):
+    """Whatever their names are; two that make an array of one name are refused, by the model of a program, too."""
+    out, = finish(python(f"""{NUMPY}
+names = ["file", "allow_pickle", "self", "args", "a.npy"]
+job = paddlert.Job(worker=0)
+def tell(f, *a):
+    try:
+        print("no:", f(*a))
+    except ValueError as e:
+        print(e)
+with paddlert.Client(job, [paddlert.Dense(name, 2) for name in names]) as c:
+    for i, name in enumerate(names):
+        c.init(name, [i, i])
+    c.model().export("x.npz")
+with np.load("x.npz") as read:
+    print(*(f"{{name}} {{read[name].tolist()}}" for name in names))
+for second in ("e.ids", "e.rows"):
+    with paddlert.Client(job, [paddlert.Sparse("e", 2), paddlert.Dense(second, 3)]) as c:
+        tell(c.model().export, "y.npz")
+        print(c.model().dense(second).tolist())
+part = Dense(Model(paddlert.Sparse("e", 2)))
+part._parts = [("e.rows", *part._parts[0][1:])]
+with part.connect(job):
+    tell(part.export, "y.npz")
+import os, sys, types
+sys.modules["safetensors.numpy"] = types.SimpleNamespace(save_file=None)
+sys.modules["safetensors"] = types.ModuleType("safetensors")
+with paddlert.Client(job, [paddlert.Dense("__metadata__", 1)]) as c:
+    tell(c.model().export, "z.safetensors")
+print([f for f in os.listdir() if f[0] in "yz"])
+"""))
+    both = "tables 'e' and '{0}' both make the array '{0}', expected names of tables that make different ones: export them one by one, " \
+        "as dense(), ids() and sparse() have them"
+    assert out.splitlines() == [
+        " ".join(f"{name} [{i}.0, {i}.0]" for i, name in enumerate(["file", "allow_pickle", "self", "args", "a.npy"])),
+        both.format("e.ids"), "[0.0, 0.0, 0.0]", both.format("e.rows"), "[0.0, 0.0, 0.0]",
+        "a parameter of the model and a table both make the array 'e.rows', expected a table of another name, or each in a file of its own: values() "
+        "has the parameters, and paddlert.Model the tables",
+        'z.safetensors: an array has the name "__metadata__", which no array of a .safetensors has, expected a file .npz', "[]"], out
 
 
 def test_rows_become_a_matrix(python):
