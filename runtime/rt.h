@@ -396,9 +396,9 @@ CO_MUST_CHECK int rt_pull_sparse_start(struct rt_client *c, uint32_t table, cons
 CO_MUST_CHECK int rt_wait(struct rt_call *call, struct co_err *err);
 
 /* Like rt_push_sparse, with numbers of shows and clicks, one per row (summed for equal ids); admit
- * show_click and evict ctr count them.  In rt_push_sparse each row of a call counts as one show.
- * CO_INVALID, and nothing is pushed: a number is not within 0..1e9.  CO_UNSUPPORTED: a table in geo
- * mode, whose pushes end in this trainer's copy. */
+ * show_click and evict ctr count them; elsewhere they count nothing.  In rt_push_sparse each row of
+ * a call counts as one show. CO_INVALID, and nothing is pushed: a number is not within 0..1e9.
+ * CO_UNSUPPORTED: a table in geo mode, whose pushes end in this trainer's copy. */
 CO_MUST_CHECK int rt_push_sparse_clicks(struct rt_client *c, uint32_t table, const uint64_t *ids,
     size_t n, const float *gradients, const float *shows, const float *clicks, struct co_err *err);
 
@@ -439,7 +439,7 @@ CO_MUST_CHECK int rt_get_rate(
  * from the step that this trainer ends next, for all trainers' gradients.  Async: valid after what
  * this trainer pushed before the call, and before what it pushes afterwards.
  * rt_save and rt_load keep it.  CO_INVALID: a table in geo mode, where the rate is in the trainers;
- * lr is negative, above 1e30 or not a number. */
+ * lr is negative, above 1e30, not a number, or so small that it is 0 as a float. */
 CO_MUST_CHECK int rt_set_rate(struct rt_client *c, uint32_t table, double lr, struct co_err *err);
 
 /* Blocks until the servers have applied all earlier pushes and exchanges of this trainer. */

@@ -307,7 +307,7 @@ def shown(value: Any) -> str:
 
 
 def whole_number(name: str, value: Any) -> int:
-    if not isinstance(value, Integral):
+    if not isinstance(value, Integral) or isinstance(value, bool):       # True is no number of anything
         raise TypeError(f"{name} is {shown(value)}, expected a whole number")
     return int(value)
 
@@ -317,9 +317,10 @@ def number(name: str, value: Any, kind: Any, least: int | None = None) -> int:
     bits = 1 if kind is ctypes.c_bool else 8 * ctypes.sizeof(kind)
     low, high = (-1 << bits - 1, (1 << bits - 1) - 1) if kind(-1).value < 0 else (0, (1 << bits) - 1)
     low = low if least is None else least
-    if not low <= whole_number(name, value) <= high:
+    whole = int(value) if bits == 1 and isinstance(value, bool) else whole_number(name, value)
+    if not low <= whole <= high:
         raise ValueError(f"{name} is {shown(value)}, expected a whole number from {low} to {high}")
-    return int(value)
+    return whole
 
 
 def real(name: str, value: Any) -> float:
@@ -358,8 +359,9 @@ SECONDS_MAX = 1e12                       # milliseconds of which C can still add
 def milliseconds(name: str, value: Any) -> int:
     """Of seconds.  Few as they may be, they are not 0, which is the default."""
     seconds: Any = value
-    if not isinstance(value, Real) or not abs(seconds) < SECONDS_MAX:
-        raise TypeError(f"{name} is {shown(value)}, expected seconds{f', less than {SECONDS_MAX:g}' if isinstance(value, Real) else ''}")
+    known = isinstance(value, Real) and not isinstance(value, bool)
+    if not known or not abs(seconds) < SECONDS_MAX:
+        raise TypeError(f"{name} is {shown(value)}, expected seconds{f', less than {SECONDS_MAX:g}' if known else ''}")
     ms = float(value) * 1000
     return math.ceil(ms) if 0 < ms < 1 else math.floor(ms) if -1 < ms < 0 else round(ms)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
-from ._lib import C, call, instance, number, real, shown, text
+from ._lib import C, call, instance, items, number, real, shown, text
 
 from . import _abi                       # after _lib, which says how to build it where it is missing
 
@@ -35,12 +35,20 @@ class Rule:
         return super().__new__(cls)
 
     def __init__(self, **parameters: float | Sequence[float]) -> None:
+        lists = self._lists()
         for name, value in parameters.items():
-            many = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else None
+            found = items(value) if name in lists else None
+            many = None if found is None else tuple(found)
             for v in (value,) if many is None else many:
                 real(f"{name} of {type(self).__name__}", instance(f"{name} of {type(self).__name__}", v, Real))
             self.__dict__[name] = value if many is None else many
         self._check()
+
+    @classmethod
+    def _lists(cls) -> set[str]:
+        """Parameters that are several numbers, also of a program's class that is made of one of ours."""
+        made = (inspect.getfullargspec(vars(c)["__init__"]).annotations for c in cls.__mro__ if "__init__" in vars(c) and c is not object)
+        return {name for annotations in made for name, kind in annotations.items() if kind == "Sequence[float]"}
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"{name} of a {type(self).__name__} cannot be changed, expected a new one")
@@ -83,6 +91,9 @@ class Optimizer(Rule):
         C.rt_optimizer_free(made)
 
 
+LR_MAX = 1e30                            # of optimizers
+
+
 class Schedule(Rule):
     """A learning rate over time: paddlert.schedule has them."""
 
@@ -93,6 +104,8 @@ class Schedule(Rule):
 
     def rate(self, lr: float, step: int) -> float:
         """The rate of that step, from 0, for an optimizer with lr."""
+        if not 0 <= real("lr", lr) <= LR_MAX:
+            raise ValueError(f"lr is {shown(lr)}, expected 0 to {LR_MAX:g}")
         made = ctypes.c_void_p()
         call("rt_schedule_new", text("schedule", str(self)), ctypes.byref(made))
         try:

@@ -224,7 +224,7 @@ class Group(Owner):
 
     def _peer(self, name: str, rank: Any) -> int:
         """The number of a rank: C would take -1 for 4294967295."""
-        if not isinstance(rank, Integral) or not 0 <= int(rank) < self.size:
+        if not isinstance(rank, Integral) or isinstance(rank, bool) or not 0 <= int(rank) < self.size:
             raise ValueError(f"{name} is {shown(rank)}, expected a rank from 0 to {self.size - 1}")
         return int(rank)
 

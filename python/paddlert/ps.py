@@ -4,6 +4,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+import warnings
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
@@ -52,6 +53,12 @@ class Table:
         rules = {option: text_of(option, given) for option, given in options.items() if option in KINDS}
         self._options = {"name": name, "kind": kind, "size": size, "dim": dim, "seed": seed, **options, **rules}
         self.spec = struct_of(_abi.rt_table_spec, self._options)
+
+    @property
+    def _counts_shows(self) -> bool:
+        """Whether it counts the shows and clicks of a push."""
+        rules = (self._options.get("admit") or "").partition(":")[0], (self._options.get("evict") or "").partition(":")[0]
+        return "show_click" in rules or "ctr" in rules
 
     def _made(self, kind: int, name: str, **more: Any) -> Table:
         """Of a class whose own __init__ has other arguments."""
@@ -184,7 +191,7 @@ class Client(Owner):
         if before is not None and before.is_open and len(where) > 2:
             raise InvalidError(f"{before!r} is open in this process, expected its finish() or close() before another client of trainer "
                                f"{self.job.worker_index}")
-        if self.job.server is not None and self.job.server.ended:
+        if self.job.server is not None and self.job.server._is_here and self.job.server.ended:      # in a forked child C says what is wrong
             raise InvalidError(f"{self.job.server!r}: it ends with its last trainer, expected a new paddlert.Server()")
         _clients[where] = self
 
@@ -306,7 +313,7 @@ class Client(Owner):
     def push(self, table: str, *what: Any, shows: Any = None, clicks: Any = None) -> None:
         """push(dense, gradient) or push(sparse, ids, gradients): [size], or [n] and [n][dim]; gradients of the same id are summed.
 
-        shows, clicks: one number a row, or one for all: what admit ShowClick and evict CTR count
+        shows, clicks: one number a row, or one for all: what admit ShowClick and evict CTR count; a warning where a table has neither
 
         Returns before it is applied.  A failure shows in this or a later call: InvalidError for NaN and Inf that the servers refuse,
         NoResourceError for memory; both name table and server, and the client keeps working.
@@ -326,6 +333,8 @@ class Client(Owner):
         if shows is None and clicks is None:
             self._call("rt_push_sparse", i, pointer(ids), ids.size, pointer(gradients))
             return
+        if not t._counts_shows:
+            warnings.warn(f"table {table!r} has neither admit ShowClick nor evict CTR, so that shows and clicks count nothing there", stacklevel=2)
         counts = [_counts(a, ids, name) for a, name in ((1 if shows is None else shows, "shows"), (0 if clicks is None else clicks, "clicks"))]
         self._call("rt_push_sparse_clicks", i, pointer(ids), ids.size, pointer(gradients), *map(pointer, counts))
 
@@ -475,11 +484,22 @@ class Server(Here):
         self._check()
 
     def __repr__(self) -> str:
-        return f"<paddlert.Server {self.endpoint}{', ended' if self.ended else ''}>"
+        state = ", of the process that this one was forked from" if not self._is_here else ", ended" if self.ended else ""
+        return f"<paddlert.Server {self.endpoint}{state}>"
+
+    @property
+    def _is_here(self) -> bool:
+        """Whether it runs in this process, and not in the one that this was forked from."""
+        return self._job.process == os.getpid()
+
+    def _check_here(self) -> None:
+        if not self._is_here:
+            raise InvalidError("the server belongs to the process that this one was forked from")
 
     @property
     def ended(self) -> bool:
-        """Whether its trainers have finished, or were lost, or it was closed."""
+        """Whether its trainers have finished, or were lost, or it was closed.  InvalidError: in a forked child, which does not know."""
+        self._check_here()
         return not self._thread.is_alive()
 
     def _check(self) -> None:
@@ -506,8 +526,7 @@ class Server(Here):
 
     def wait(self, timeout: float | None = None) -> None:
         """Until all trainers have finished; raises what ended it otherwise.  timeout: in seconds, TimeoutError then."""
-        if self._job.process != os.getpid():
-            raise InvalidError("the server belongs to the process that this one was forked from")
+        self._check_here()
         if timeout is not None:
             milliseconds("timeout", timeout)
             timeout = min(timeout, threading.TIMEOUT_MAX)

@@ -743,7 +743,7 @@ def tell(f, *a, **k):
     except (TypeError, ValueError) as e:
         print(str(e))
 from paddlert import fleet
-job = paddlert.Job(worker=True - 1, workers=True, servers=["127.0.0.1:1"])
+job = paddlert.Job(worker=True - 1, workers=1, servers=["127.0.0.1:1"])
 one = ["127.0.0.1:1"]
 huge = 2**2000
 tell(paddlert.Group, job, endpoints=one, transport=[])
@@ -758,6 +758,12 @@ tell(paddlert.Group, endpoints=one, call_timeout=huge)
 tell(paddlert.Group, endpoints=one, rank=1)
 tell(paddlert.Job, name={})
 tell(paddlert.Job, workers=1 << 40)
+tell(paddlert.Job, servers=one, worker=0, workers=True)
+tell(paddlert.Dense, "w", True)
+tell(paddlert.Group(endpoints=one).broadcast, np.ones(2), root=False)
+tell(paddlert.Group, endpoints=one, call_timeout=True)
+tell(paddlert.Client, job, [paddlert.Dense("w", 4)], lease=True)
+tell(paddlert.Client, job, [paddlert.Dense("w", 4)], merge_max=True)
 tell(paddlert.Job, variables=3)
 tell(paddlert.Server, host=None)
 tell(paddlert.Server, host="")
@@ -776,6 +782,8 @@ with paddlert.Client(job, [paddlert.Dense("w", 4), paddlert.Sparse("e", 2)]) as 
     tell(c.pull, np.ones(2))
     tell(c.pull_start, "w", [1])
     tell(c.set_rate, "w", huge)
+    tell(c.set_rate, "w", 1e-60)
+    tell(c.shrink, "w")
     tell(c.push, "e", [1, 2], np.ones((2, 2)), shows=[1, 2, 3])
     tell(c.push, "e", [1, 2], np.ones((2, 2)), clicks="ab")
     tell(c.pull, "e", [1, 2], out=np.ones((2, 4), np.float32)[:, ::2])
@@ -789,7 +797,10 @@ with paddlert.Client(job, [paddlert.Dense("w", 4), paddlert.Sparse("e", 2)]) as 
         "option 'name' is '\\ud800', expected a text that can be encoded: surrogates not allowed",
         f"option 'call_timeout' is {str(2**2000)[:160]}..., expected seconds, less than 1e+12",
         "rank 1 of 1 ranks: expected 1 to 4096 ranks, and a rank below their number",
-        "name is {}, expected a str", f"workers is {1 << 40}, {word}", "variables is 3, expected a mapping", "host is None, expected a str",
+        "name is {}, expected a str", f"workers is {1 << 40}, {word}", "workers is True, expected a whole number",
+        "option 'size' is True, expected a whole number", "root is False, expected a rank from 0 to 0",
+        "option 'call_timeout' is True, expected seconds", "option 'lease' is True, expected seconds",
+        "option 'merge_max' is True, expected a whole number", "variables is 3, expected a mapping", "host is None, expected a str",
         "host is '', expected a name or an address", "value is too large, expected a number that a float holds",
         "nonfinite is [], expected one of refuse, skip, allow",
         "this process is worker 0 of a job with 1 workers, expected a server (TRAINING_ROLE=PSERVER) and at least one worker",
@@ -797,7 +808,8 @@ with paddlert.Client(job, [paddlert.Dense("w", 4), paddlert.Sparse("e", 2)]) as 
         "current_id is '0', expected a whole number", "role_maker is True, expected a paddlert.PaddleCloudRoleMaker",
         "tables is None, expected a list of tables", "tables is 'w', expected a list of tables", "mode is ['sync'], expected one of async, sync, geo",
         "table is a ndarray, expected the name of one: w, e", "pull_start of table 'w', but it is dense",
-        "lr is too large, expected a number that a float holds", "shows are of shape (3,), expected (2,), or one number for all rows",
+        "lr is too large, expected a number that a float holds",
+        'table "w": sgd: lr is 1e-60, which is 0 as a float: expected 0 or from 1.4013e-45 to 1e+30', 'table "w" is dense, expected a sparse one', "shows are of shape (3,), expected (2,), or one number for all rows",
         "clicks: <U2, expected numbers",
         "out is float32 (2, 2), not contiguous, expected a contiguous array of float32 (2, 2)"], out
 
@@ -1118,10 +1130,12 @@ def test_a_forked_child_leaves_its_parents_server_alone(python):
 import os, signal, sys, threading
 with paddlert.Server() as s:
     if not (child := os.fork()):
-        try:
-            s.wait()
-        except paddlert.InvalidError as e:
-            print(e, flush=True)
+        for call in (s.wait, lambda: s.ended, lambda: paddlert.Client(s.job(), [paddlert.Dense("w", 1)])):
+            try:
+                print("no:", call())
+            except paddlert.Error as e:
+                print(type(e).__name__, e, flush=True)
+        print(repr(s).replace(s.endpoint, "there"), flush=True)
         s.close()
         os._exit(0)
     os.waitpid(child, 0)
@@ -1140,7 +1154,10 @@ thread.start()
 paddlert.Job(servers=["{address}"], server=0).serve()
 thread.join()
 """))
-    assert out.splitlines() == ["the server belongs to the process that this one was forked from", "[0.]", "[0.]"], out
+    theirs = "InvalidError the server belongs to the process that this one was forked from"
+    said = out.splitlines()
+    assert said[2].startswith("UnsupportedError this process was forked from one that had a client or a server open"), out
+    assert said[:2] + said[3:] == [theirs, theirs, "<paddlert.Server there, of the process that this one was forked from>", "[0.]", "[0.]"], out
 
 
 def test_a_model_is_connected_once(python):
@@ -2611,7 +2628,13 @@ tell(paddlert.Sparse, "e", 2, init=optim.SGD())
 tell(optim.Adagrad, lr=-1)
 tell(optim.Adagrad, lr="1")
 tell(schedule.Piecewise, [1, 2], [1])
-for of in ((1, -1), (1, 1 << 64), (1, 0.5), ("1", 1)):
+tell(schedule.MultiStep, [3, 2], [1, 0.1, 0.2])
+class Ours(schedule.MultiStep):
+    def __init__(self, **more):
+        super().__init__(np.array([2, 3]), **more)
+assert Ours() == Ours(gamma=0.1) and Ours(gamma=0.5).at == (2, 3) and schedule.MultiStep([2]).at == (2,)
+tell(Ours, gamma=[1])
+for of in ((float("nan"), 1), (float("inf"), 1), (-1, 1), (1, -1), (1, 1 << 64), (1, 0.5), ("1", 1)):
     tell(schedule.Cosine(steps=10).rate, *of)
 tell(setattr, optim.SGD(), "lr", 1)
 tell(paddlert.Dense, "w", 2, evict="lfu:capacity=1")
@@ -2631,6 +2654,8 @@ with paddlert.Server() as s, paddlert.Client(s.job(), [table], transport="grpc")
         "option 'init' is paddlert.optim.SGD(), expected a text of docs/rules.md or an object of paddlert.init",
         "adagrad: lr is -1, expected 0 to 1e+30", "lr of Adagrad is '1', expected a number",
         'schedule "piecewise": 1 values for 2 steps of at, expected 3',
+        "gamma of MultiStep is [1, 0.1, 0.2], expected a number", "gamma of Ours is [1], expected a number",
+        *[f"lr is {lr}, expected 0 to 1e+30" for lr in ("nan", "inf", "-1")],
         *[f"step is {step}, expected a whole number from 0 to {(1 << 64) - 1}" for step in (-1, 1 << 64)],
         "step is 0.5, expected a whole number", "lr is '1', expected a number", "lr of a SGD cannot be changed, expected a new one",
         "there is no option 'evict' of a dense table, expected one of mode, optimizer, schedule, wire", "[[2.0, 1.0], [3.0, 3.0]] 1.0"], out
@@ -2875,6 +2900,24 @@ print([f for f in os.listdir() if f[0] in "yz"])
         "a parameter of the model and a table both make the array 'e.rows', expected a table of another name, or each in a file of its own: values() "
         "has the parameters, and paddlert.Model the tables",
         'z.safetensors: an array has the name "__metadata__", which no array of a .safetensors has, expected a file .npz', "[]"], out
+
+
+def test_shows_that_nobody_counts_are_named(python):
+    """Not those of a table that counts them."""
+    out, = finish(python("""
+import warnings
+from paddlert import admit, evict
+options = {"plain": {}, "ttl": {"admit": admit.Count(1), "evict": evict.TTL(steps=9)}, "show": {"admit": "show_click:threshold=3"}, "ctr": {"evict": evict.CTR()}}
+with paddlert.Client(paddlert.Job(worker=0), [paddlert.Sparse(name, 1, **more) for name, more in options.items()]) as c:
+    for name in options:
+        for counts in ({}, {"shows": 3}, {"clicks": [1]}):
+            with warnings.catch_warnings(record=True) as found:
+                warnings.simplefilter("always")
+                c.push(name, [1], [[1]], **counts)
+            print(name, *(w.message for w in found))
+"""))
+    said = [f"{name} table '{name}' has neither admit ShowClick nor evict CTR, so that shows and clicks count nothing there" for name in ("plain", "ttl")]
+    assert out.splitlines() == ["plain", said[0], said[0], "ttl", said[1], said[1], *["show"] * 3, *["ctr"] * 3], out
 
 
 def test_rows_become_a_matrix(python):

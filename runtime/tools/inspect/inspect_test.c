@@ -17,6 +17,7 @@
 #include "common/buf.h"
 #include "common/folder_testing.h"
 #include "runtime/tools/inspect/idmap.h"
+#include "runtime/tools/inspect/npz.h"
 #include "runtime/train/ckpt/disk.h"
 
 enum { DIM = 2, STATE = 2, SERVERS = 2, SIZE = 6, EACH = 8 + (DIM + STATE) * 4 };
@@ -356,6 +357,21 @@ static void arrays_have_numpys_bytes(void **state) {
     assert_int_equal(inspect_view_export(v, &what, npy, NULL), CO_INVALID);
 }
 
+/* "e" has "e.ids", and so may a dense table of that name; "m" has "m.state". */
+static void two_arrays_of_one_name_are_refused(void **state) {
+    CO_CLEANUP(inspect_npz_closep) struct inspect_npz *z = NULL;
+    CO_AUTOFREE char *npz = co_xasprintf("%s/out.npz", (char *)*state);
+    struct co_err err = {0};
+    uint32_t i = 0;
+    assert_int_equal(inspect_npz_create(npz, false, &z, NULL), 0);
+    assert_int_equal(inspect_npz_add(z, "e.ids", "'<u8'", 1, 0, 8, &i, NULL), 0);
+    assert_int_equal(inspect_npz_add(z, "e.values", "'<f4'", 1, 2, 4, &i, NULL), 0);
+    assert_int_equal(inspect_npz_add(z, "e.ids", "'<f4'", 3, 0, 4, &i, &err), CO_INVALID);
+    assert_non_null(strstr(err.msg, "out.npz\": two tables both make the array \"e.ids\", expected "
+                                    "one: export them one by one, by --table=NAME"));
+    assert_int_equal(i, 1);
+}
+
 static void the_idmap_finds_all_of_many_ids(void **state) {
     (void)state;
     struct inspect_idmap m = {0};
@@ -407,6 +423,7 @@ int main(void) {
         CO_TEST_IN_FOLDER(damage_is_named),
         CO_TEST_IN_FOLDER(text_and_keys),
         CO_TEST_IN_FOLDER(arrays_have_numpys_bytes),
+        CO_TEST_IN_FOLDER(two_arrays_of_one_name_are_refused),
         cmocka_unit_test(the_idmap_finds_all_of_many_ids),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -100,6 +100,15 @@ int inspect_npz_add(struct inspect_npz *z, const char *name, const char *descr, 
         snprintf(a->name, sizeof(a->name), "%s.npy", name) >= (int)sizeof(a->name)) {
         return co_err_set(err, CO_INVALID, "\"%s\": no room for the array \"%s\"", z->path, name);
     }
+    for (uint32_t i = 0; i < z->n; i++) { /* names of tables may have dots */
+        if (co_streq(z->arrays[i].name, a->name)) {
+            return co_err_set(err, CO_INVALID,
+                "\"%s\": two tables both make the array \"%s\", expected one: export them one by "
+                "one, "
+                "by --table=NAME",
+                z->path, name);
+        }
+    }
     uint64_t bytes = co_size_mul(co_size_mul(rows, item_bytes), columns ? columns : 1);
     if (bytes > INT64_MAX / 2 || z->end > INT64_MAX / 2) {
         return co_err_set(err, CO_INVALID, "\"%s\": the array \"%s\" is too large", z->path, name);

@@ -1,6 +1,7 @@
 /* Rules and their hyper-parameters by name: parsing, setting within bounds, printing. */
 #include "runtime/train/optim/optim.h"
 
+#include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +54,11 @@ static int check_value(
     const struct optim *o, const struct optim_hyper *h, double value, struct co_err *err) {
     float single = (float)value;
 
+    if (value != 0 && single == 0) {
+        return co_err_set(err, CO_INVALID,
+            "%s: %s is %g, which is 0 as a float: expected 0 or from %g to %g", o->rule->name,
+            h->name, value, (double)FLT_TRUE_MIN, (double)h->max);
+    }
     if (!(single >= h->min && single <= h->max)) {
         return co_err_set(err, CO_INVALID, "%s: %s is %g, expected %g to %g", o->rule->name,
             h->name, value, (double)h->min, (double)h->max);

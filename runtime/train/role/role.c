@@ -31,6 +31,20 @@ static void warn_of_links(void) {
     }
 }
 
+/* Once, too.  Paddle takes such jobs, by one of both numbers; an operator may have changed one. */
+static void warn_of_number(const struct role_environment *e, const struct role_topology *t) {
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
+    uint32_t n = 0;
+    if (t->trainers.n == 0 || role_read_number(e, CO_VAR_TRAINERS_NUM, &n, NULL) ||
+        n == t->trainers.n || atomic_flag_test_and_set(&warned)) {
+        return;
+    }
+    co_log_warn("PADDLE_TRAINERS_NUM is not the number of PADDLE_TRAINER_ENDPOINTS, expected both "
+                "to be that of the job's trainers",
+        CO_I("trainers_num", n), CO_I("trainer_endpoints", t->trainers.n),
+        CO_I("trainers", t->n_workers));
+}
+
 /* ---- lists ----------------------------------------------------------------------------- */
 
 /* Addresses by value, names without regard to case; brackets do not count. */
@@ -314,6 +328,7 @@ int role_topology_load(
     } else {
         CO_TRY(t->servers.n ? load_ps(&e, t, err) : load_collective(&e, t, err));
     }
+    warn_of_number(&e, t);
     load_gloo(&e, &t->gloo);
     t->job = job_name(&e);
     *ret = co_steal_ptr(t);

@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "common/log_testing.h"
+
 enum { VARS_MAX = 16 };
 
 struct row {
@@ -272,6 +274,23 @@ static void gloo_and_the_jobs_name_are_kept(void **state) {
     role_topology_free(t);
 }
 
+/* Of a job as Paddle takes it, but not as its author thought: once in a process. */
+static void another_number_of_trainers_is_named(void **state) {
+    (void)state;
+    const char *const pairs[] = {"PADDLE_TRAINER_ENDPOINTS=a:1,b:1", "PADDLE_TRAINERS_NUM=2", NULL};
+    role_topology_free(load(pairs));
+    role_topology_free(load((const char *[]){pairs[0], NULL}));
+    assert_string_equal(logged(), "");
+    role_topology_free(load((const char *[]){HAND_LIST, "TRAINING_ROLE=TRAINER",
+        "PADDLE_TRAINER_ID=0", "PADDLE_TRAINERS_NUM=3", pairs[0], NULL}));
+    assert_non_null(strstr(logged(),
+        "level=warn msg=\"PADDLE_TRAINERS_NUM is not the number of PADDLE_TRAINER_ENDPOINTS, "
+        "expected both to be that of the job's trainers\" trainers_num=3 trainer_endpoints=2 "
+        "trainers=3\n"));
+    role_topology_free(load((const char *[]){pairs[0], "PADDLE_TRAINERS_NUM=3", NULL}));
+    assert_string_equal(logged(), "");
+}
+
 static void every_role_has_a_name(void **state) {
     (void)state;
     for (enum role r = 0; r < ROLE_COUNT; r++) {
@@ -284,6 +303,7 @@ static void every_role_has_a_name(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(another_number_of_trainers_is_named, log_begin, log_end),
         cmocka_unit_test(rows_are_accepted_or_refused_as_paddle_does),
         cmocka_unit_test(gloo_and_the_jobs_name_are_kept),
         cmocka_unit_test(every_role_has_a_name),

@@ -188,8 +188,13 @@ enum rt_mode rt_client_mode(const struct rt_client *c) {
 int psc_client_table(struct rt_client *c, uint32_t table, enum rt_table_kind kind,
     const struct ps_table **ret, struct co_err *err) {
     CO_TRY(psc_client_whole(c, err));
-    if (table >= c->n_tables || c->tables[table].spec.kind != kind) {
-        return co_err_set(err, CO_INVALID, "table %u is not a %s table of this client", table,
+    if (table >= c->n_tables) {
+        return co_err_set(
+            err, CO_INVALID, "there is no table %u, but %u of them", table, c->n_tables);
+    }
+    if (c->tables[table].spec.kind != kind) {
+        return co_err_set(err, CO_INVALID, "table \"%s\" is %s, expected a %s one",
+            c->tables[table].name, kind == RT_DENSE ? "sparse" : "dense",
             kind == RT_DENSE ? "dense" : "sparse");
     }
     *ret = &c->tables[table];

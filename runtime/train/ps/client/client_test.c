@@ -582,12 +582,12 @@ static void calls_on_tables_of_another_kind_are_refused(void **state) {
     struct rt_table_stat st;
     struct co_err err = {0};
     assert_int_equal(CO_INVALID, rt_pull_dense(c, 1, v, &err));
-    says(&err, CO_INVALID, "table 1 is not a dense table of this client");
+    says(&err, CO_INVALID, "table \"e\" is sparse, expected a dense one");
     assert_int_equal(CO_INVALID, rt_push_dense(c, 1, v, &err));
     assert_int_equal(CO_INVALID, rt_init_dense(c, 1, v, &err));
     assert_int_equal(CO_INVALID, rt_exchange_dense(c, 1, v, v, &err));
     assert_int_equal(CO_INVALID, rt_pull_sparse(c, 0, &id, 1, v, &err));
-    says(&err, CO_INVALID, "table 0 is not a sparse table of this client");
+    says(&err, CO_INVALID, "table \"w\" is dense, expected a sparse one");
     assert_int_equal(CO_INVALID, rt_push_sparse(c, 2, &id, 1, v, &err));
     assert_int_equal(CO_INVALID, rt_stat(c, 2, &st, &err));
     says(&err, CO_INVALID, "there is no table 2");

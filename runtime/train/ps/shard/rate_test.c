@@ -122,7 +122,7 @@ static void a_rate_that_was_set_stays_below_its_schedule(void **unused) {
 }
 
 static void an_invalid_rate_is_refused(void **unused) {
-    static const double bad[] = {-1, (double)NAN, (double)INFINITY, 1e300};
+    static const double bad[] = {-1, (double)NAN, (double)INFINITY, 1e300, 1e-60, -1e-60};
     (void)unused;
     struct testing w;
     testing_start(&w, specs, 2, RT_ASYNC);
