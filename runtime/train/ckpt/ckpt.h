@@ -62,7 +62,7 @@ uint64_t ckpt_dense_bytes(const struct ckpt_table *t, uint64_t n);
 struct ckpt_writer;
 
 /* Creates dir if it is absent.  Fails if what is there cannot be read: it may be a save. CO_EXISTS:
- * another writer is there. */
+ * another writer is there.  CO_INVALID: its MANIFEST is of something else. */
 CO_MUST_CHECK int ckpt_create(const char *dir, struct ckpt_writer **ret, struct co_err *err);
 CO_MUST_CHECK int ckpt_begin(
     struct ckpt_writer *w, const struct ckpt_table *table, struct co_err *err);

@@ -19,6 +19,7 @@
 #include "common/buf.h"
 #include "common/folder_testing.h"
 #include "runtime/train/ckpt/fields.h"
+#include "runtime/train/ckpt/format.h"
 
 enum { DIM = 3, ROWS = 50, VALUES = 100, MOST = 1 << 16 };
 
@@ -449,6 +450,54 @@ static void a_new_save_takes_names_that_no_file_has(void **state) {
     assert_int_equal(3, count_files(dir));
 }
 
+/* Servers' checkpoints could no longer be restored, another program could not read its own file. */
+static void a_save_leaves_the_manifest_of_something_else(void **state) {
+    static const struct {
+        const char *text, *what;
+        bool whole, large;
+    } rows[] = {
+        {"paddlert checkpoint 2\nnumber 7\n", "of a checkpoint that servers wrote", true, false},
+        {"paddlert checkpoint 2\nnumber 7\n", "of a checkpoint that servers wrote", false, false},
+        {"paddlert checkpoint 3\n", "of a later libpaddlert", true, false},
+        {"Manifest-Version: 1.0\n", "of another program", false, false},
+        {"Manifest-Version: 1.0\n", "of another program", false, true},
+    };
+    CO_AUTOFREE char *path = co_xasprintf("%s/MANIFEST", (const char *)*state);
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOBUF struct co_buf text = CO_BUF(CKPT_SAVED_MAX * 2), after = CO_BUF(0);
+        struct ckpt_writer *w = NULL;
+        struct co_err err = {0};
+        assert_int_equal(0, co_buf_adds(&text, rows[i].text, NULL));
+        while (rows[i].large && text.len <= CKPT_SAVED_MAX) {
+            assert_int_equal(0, co_buf_adds(&text, rows[i].text, NULL));
+        }
+        if (rows[i].whole) {
+            assert_int_equal(0, ckpt_lines_end(&text, NULL));
+        }
+        assert_int_equal(0, co_file_write(path, text.data, text.len, 0600, NULL));
+        assert_int_equal(CO_INVALID, ckpt_create(*state, &w, &err));
+        assert_non_null(strstr(err.msg, path));
+        assert_non_null(strstr(err.msg, rows[i].what));
+        assert_int_equal(0, co_file_read(path, text.len, &after, NULL));
+        assert_int_equal(text.len, after.len);
+        assert_memory_equal(text.data, after.data, text.len);
+        assert_int_equal(1, count_files(*state));
+    }
+}
+
+/* Empty, or cut anywhere, also where no table's file is left. */
+static void a_save_replaces_a_damaged_one(void **state) {
+    static const char *const rows[] = {"", "paddlert checkpoint 1 generation 3\ntable na"};
+    CO_AUTOFREE char *path = co_xasprintf("%s/MANIFEST", (const char *)*state);
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        for (int k = 0; k < 2; k++) {
+            assert_int_equal(0, co_file_write(path, rows[i], strlen(rows[i]), 0600, NULL));
+            save(*state, (float)k);
+            assert_true(first_value(*state) == (float)k);
+        }
+    }
+}
+
 static void directories_are_made(void **state) {
     CO_AUTOFREE char *deep = co_xasprintf("%s/a/b/c", (char *)*state);
     save(deep, 9);
@@ -477,6 +526,8 @@ int main(void) {
         CO_TEST_IN_FOLDER(a_save_of_a_later_version_is_unsupported_not_damaged),
         CO_TEST_IN_FOLDER(damage_is_refused_and_named),
         CO_TEST_IN_FOLDER(a_chunk_may_be_larger_than_the_one_before),
+        CO_TEST_IN_FOLDER(a_save_leaves_the_manifest_of_something_else),
+        CO_TEST_IN_FOLDER(a_save_replaces_a_damaged_one),
         CO_TEST_IN_FOLDER(directories_are_made),
         CO_TEST_IN_FOLDER(a_failed_sync_fails_the_save_and_keeps_the_old_one),
         CO_TEST_IN_FOLDER(the_names_of_new_directories_are_durable),

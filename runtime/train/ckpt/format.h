@@ -13,6 +13,8 @@
 #include "runtime/train/ckpt/fields.h"
 
 #define CKPT_TAIL UINT32_MAX
+/* The first line of the manifest of a checkpoint that servers wrote. */
+#define CKPT_POINT_FIRST "paddlert checkpoint 2"
 
 enum {
     CKPT_VERSION = 1,

@@ -8,7 +8,7 @@
 #include "runtime/train/ckpt/fields.h"
 #include "runtime/train/ckpt/format.h"
 
-static const char first_line[] = "paddlert checkpoint 2";
+static const char first_line[] = CKPT_POINT_FIRST;
 
 static const struct ckpt_field point_fields[] = {
     CKPT_FIELD(ckpt_point, "number", DECIMAL, number),

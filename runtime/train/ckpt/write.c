@@ -75,8 +75,15 @@ static int pass_generation(
     return 0;
 }
 
+/* Whether a manifest that cannot be parsed is one that a save has left, damaged: then it may be
+ * replaced.  Table files, which the highest generation shows, are of saves alone. */
+static bool is_own(const struct ckpt_writer *w, const struct co_buf *text) {
+    return w->generation > 1 || ckpt_field_begins(text->data, text->len, "paddlert checkpoint 1 ");
+}
+
 /* Chooses a generation that no file has, whether a manifest names it or not. A damaged manifest is
- * replaced; one that cannot be read may name a good save. */
+ * replaced; one that cannot be read may name a good save.  What is of something else is kept: a
+ * checkpoint of servers would no longer be one. */
 static int next_generation(struct ckpt_writer *w, struct co_err *err) {
     CO_AUTOFREE char *path = path_of(w, "MANIFEST");
     CO_AUTOBUF struct co_buf text = CO_BUF(CKPT_SAVED_MAX);
@@ -88,13 +95,27 @@ static int next_generation(struct ckpt_writer *w, struct co_err *err) {
     if (rc < 0 && rc != CO_NOTFOUND && rc != CO_DAMAGED) {
         return co_err_set(err, rc, "%s", why.msg);
     }
-    w->generation = 1;
-    if (rc == 0 && ckpt_manifest_parse(text.data, text.len, tables, &n, &generation, NULL) == 0 &&
-        generation < UINT64_MAX / 2) {
-        w->replaced = generation;
-        w->generation = generation + 1;
+    bool any = rc == CO_DAMAGED || text.len > 0;
+    if (rc == 0 && any) {
+        rc = ckpt_manifest_parse(text.data, text.len, tables, &n, &generation, &why);
     }
-    return each_file(w, pass_generation, err);
+    w->generation = 1;
+    CO_TRY(each_file(w, pass_generation, err));
+    if (any && (rc == CO_UNSUPPORTED || (rc < 0 && !is_own(w, &text)))) {
+        return co_err_set(err, CO_INVALID,
+            "\"%s\" is not of rt_save, which would replace it: it is %s; expected another "
+            "directory",
+            path,
+            ckpt_field_begins(text.data, text.len, CKPT_POINT_FIRST)
+                ? "of a checkpoint that servers wrote"
+            : rc == CO_UNSUPPORTED ? "of a later libpaddlert"
+                                   : "of another program");
+    }
+    if (rc == 0 && any && generation < UINT64_MAX / 2) {
+        w->replaced = generation;
+        w->generation = generation >= w->generation ? generation + 1 : w->generation;
+    }
+    return 0;
 }
 
 int ckpt_create(const char *dir, struct ckpt_writer **ret, struct co_err *err) {
