@@ -300,9 +300,15 @@ static int remove_files(const char *at, struct co_err *err) {
     return 0;
 }
 
-/* Removes the manifest first. Whatever a crash leaves behind is then no checkpoint. */
+/* Removes the manifest first. Whatever a crash leaves behind is then no checkpoint.  Files behind a
+ * link are in somebody's own folder: the link alone is removed. */
 static int remove_point(const char *dir, uint64_t number, struct co_err *err) {
     CO_AUTOFREE char *at = ckpt_point_dir(dir, number);
+    struct stat st;
+    if (lstat(at, &st) == 0 && S_ISLNK(st.st_mode)) {
+        CO_TRY(ckpt_disk_remove(dir, strrchr(at, '/') + 1, err));
+        return ckpt_disk_sync_dir(dir, err);
+    }
     CO_TRY(ckpt_disk_remove(at, "MANIFEST", err));
     CO_TRY(ckpt_disk_sync_dir(at, err));
     CO_TRY(remove_files(at, err));

@@ -287,6 +287,24 @@ static void pruning_keeps_the_newest_full_checkpoints_and_their_deltas(void **st
     assert_int_equal(7, newest(dir, NULL));
 }
 
+/* What a link leads to is somebody's own copy; only the link is of this directory. */
+static void pruning_a_link_leaves_what_it_leads_to(void **state) {
+    const char *dir = *state;
+    CO_AUTOFREE char *first = ckpt_point_dir(dir, 1), *copy = co_xasprintf("%s/copy", dir);
+    CO_AUTOFREE char *manifest = co_xasprintf("%s/MANIFEST", copy);
+    CO_AUTOFREE char *part = co_xasprintf("%s/part-00000", copy);
+    save_all(dir, 1, 1, 1);
+    assert_int_equal(0, rename(first, copy));
+    assert_int_equal(0, symlink("copy", first));
+    save_all(dir, 2, 2, 2);
+    prune(dir, 1, 2, 0);
+    assert_string_equal("2 ", left(dir));
+    struct stat st;
+    assert_true(lstat(first, &st) < 0);
+    assert_int_equal(0, stat(manifest, &st));
+    assert_int_equal(0, stat(part, &st));
+}
+
 /* Seven full ones.  This job began with 3 and has made 6. */
 /* Names that look like a checkpoint's: somebody's own. */
 static void other_names_are_no_checkpoints(void **state) {
@@ -678,6 +696,7 @@ int main(void) {
         CO_TEST_IN_FOLDER(torn_checkpoints_are_named_and_skipped),
         CO_TEST_IN_FOLDER(damage_of_any_byte_is_named),
         CO_TEST_IN_FOLDER(pruning_keeps_the_newest_full_checkpoints_and_their_deltas),
+        CO_TEST_IN_FOLDER(pruning_a_link_leaves_what_it_leads_to),
         CO_TEST_IN_FOLDER(pruning_removes_only_checkpoints_of_this_job),
         CO_TEST_IN_FOLDER(pruning_counts_only_whole_checkpoints),
         CO_TEST_IN_FOLDER(other_names_are_no_checkpoints),
