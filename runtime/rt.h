@@ -112,8 +112,9 @@ void rt_interrupt(bool (*check)(void));
 
 /* ---- server ------------------------------------------------------------------------------- */
 
-/* How a server treats NaN and infinite values in gradients and in what rt_init_dense and rt_load
- * bring.  In geo mode a trainer's own copy follows the same rule. */
+/* How a server treats NaN and infinite values in gradients and in what rt_init_dense brings.  What
+ * rt_load brings had been in a server: "skip" leaves it out, "refuse" takes it.  In geo mode a
+ * trainer's own copy follows the same rule. */
 enum rt_nonfinite {
     RT_NONFINITE_UNSET,  /* the value of PADDLE_PS_NONFINITE; refuse */
     RT_NONFINITE_REFUSE, /* the call fails with CO_INVALID: table, id or index, trainer */
@@ -499,7 +500,8 @@ CO_MUST_CHECK int rt_resume(struct rt_client *c, void *ret_data, size_t size,
  * some moment of the save); in sync mode they should wait in a barrier.  The new checkpoint
  * replaces an earlier one in dir only when it is complete and synced; a failure, or a kill at any
  * moment, leaves the earlier one usable.  If one that is there cannot be read, the save fails.
- * CO_EXISTS: another save to dir has not ended; of two, neither would be whole. */
+ * CO_EXISTS: another save to dir has not ended; of two, neither would be whole.  CO_INVALID: dir
+ * has a MANIFEST of something else, as of a checkpoint that servers wrote; it stays. */
 CO_MUST_CHECK int rt_save(struct rt_client *c, const char *dir, struct co_err *err);
 
 /* Before hours of training: whether files can be written to dir, which rt_save will create.  Leaves
@@ -527,8 +529,8 @@ CO_MUST_CHECK int rt_save_as(
  * CO_DAMAGED names a file that is truncated or corrupt, CO_INVALID the table that does not fit, and
  * how, or that dir has what rt_restore loads.  Any other code: dir or a file in it could not be
  * read, so nobody knows what it has; err says why.  After an error the tables are as before, unless
- * err says that they are loaded in part: a server refused NaN, had no memory, was lost, or was
- * restarted (CO_CONFLICT).  Then this client's calls that use tables, and rt_finish, fail with
+ * err says that they are loaded in part: a server had no memory, was lost, or was restarted
+ * (CO_CONFLICT).  Then this client's calls that use tables, and rt_finish, fail with
  * CO_UNAVAILABLE until rt_load or rt_restore succeeds. */
 CO_MUST_CHECK int rt_load(struct rt_client *c, const char *dir, struct co_err *err);
 

@@ -32,8 +32,9 @@ class ServerOptions(TypedDict, total=False):
     memory_max: bytes of all tables together; three quarters of the machine's or the container's memory. A push that
         would exceed it fails with NoResourceError (push says which part of it is kept). Requests and answers in
         flight over gRPC take up to an eighth of it, 64 MiB at most, besides
-    nonfinite: How a server treats NaN and infinite values in gradients and in what init and load bring. In geo mode
-        a trainer's own copy follows the same rule. Not given: the value of PADDLE_PS_NONFINITE; refuse.
+    nonfinite: How a server treats NaN and infinite values in gradients and in what init brings. What load brings
+        had been in a server: "skip" leaves it out, "refuse" takes it. In geo mode a trainer's own copy follows the
+        same rule. Not given: the value of PADDLE_PS_NONFINITE; refuse.
     checkpoint_dir: the server writes checkpoints only in and below this directory (PADDLE_PS_CHECKPOINT_DIR); "":
         wherever a trainer asks
     cold_dir: sparse rows that do not fit in memory_max are kept on disk, in this server's own directory below this

@@ -187,7 +187,7 @@ static int answer_change(const struct rpc_frame *f, struct shard_dense_block *b,
  * them to 0. */
 static int check_block(struct shard_tables *t, struct shard_table *st, uint32_t trainer,
     const char *what, uint64_t chunk, size_t n, float *g, struct co_err *err) {
-    if (t->config.nonfinite == RT_NONFINITE_ALLOW || ps_all_finite_f32(g, n)) {
+    if (shard_takes_nonfinite(t) || ps_all_finite_f32(g, n)) {
         return 0;
     }
     const struct shard_dense_block *b = &st->blocks[chunk];

@@ -12,12 +12,20 @@ float *shard_floats(const struct rpc_frame *f, size_t offset) {
     return p;
 }
 
+static bool is_load(const struct shard_tables *t) {
+    return t->kind == RPC_FRAME_RESTORE_DENSE || t->kind == RPC_FRAME_RESTORE_SPARSE;
+}
+
 /* How the current frame brought the bad values: the verb of the message. */
 static const char *deed(const struct shard_tables *t) {
     return t->kind == RPC_FRAME_PUT_DENSE ? "gave NaN or Inf as first values"
-           : t->kind == RPC_FRAME_RESTORE_DENSE || t->kind == RPC_FRAME_RESTORE_SPARSE
-               ? "loaded NaN or Inf"
-               : "pushed NaN or Inf";
+           : is_load(t)                   ? "loaded NaN or Inf"
+                                          : "pushed NaN or Inf";
+}
+
+bool shard_takes_nonfinite(const struct shard_tables *t) {
+    return t->config.nonfinite == RT_NONFINITE_ALLOW ||
+           (is_load(t) && t->config.nonfinite != RT_NONFINITE_SKIP);
 }
 
 int shard_note_nonfinite(struct shard_tables *t, struct shard_table *st, uint32_t trainer,

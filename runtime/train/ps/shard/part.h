@@ -116,6 +116,9 @@ void shard_row_load(struct shard_table *st, uint32_t slot, const float *from);
 /* The payload from offset on, as floats.  Payloads are aligned; on big-endian hosts the floats are
  * converted in place. */
 float *shard_floats(const struct rpc_frame *f, size_t offset);
+/* Whether values of the current frame may be NaN or infinite.  Those of a load may, which had been
+ * in a server: refused, tables would be loaded in part, and no other save be there any more. */
+bool shard_takes_nonfinite(const struct shard_tables *t);
 /* Counts a value or row that is not finite, and logs a warning once a trainer.  Returns 0 when the
  * policy is to skip such values, else the error to refuse the request with. */
 CO_MUST_CHECK int shard_note_nonfinite(struct shard_tables *t, struct shard_table *st,

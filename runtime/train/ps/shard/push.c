@@ -71,7 +71,7 @@ int shard_rows_make(struct shard_table *st, struct shard_rows *r, struct co_err 
 
 int shard_rows_finite(struct shard_tables *t, struct shard_table *st, uint32_t trainer,
     const float *g, size_t floats, struct shard_rows *r, struct co_err *err) {
-    if (t->config.nonfinite == RT_NONFINITE_ALLOW || ps_all_small_f32(g, r->n * floats)) {
+    if (shard_takes_nonfinite(t) || ps_all_small_f32(g, r->n * floats)) {
         return 0;
     }
     st->large = true;
