@@ -156,6 +156,35 @@ static int write_all(int fd, const char *data, size_t len) {
     return 0;
 }
 
+static const char *kind_of(mode_t mode) {
+    return S_ISDIR(mode)    ? "a directory"
+           : S_ISFIFO(mode) ? "a FIFO"
+           : S_ISSOCK(mode) ? "a socket"
+                            : "a device";
+}
+
+int co_file_target(const char *path, char **ret_name, struct co_err *err) {
+    struct stat st;
+    if (stat(path, &st) < 0) {
+        if (lstat(path, &st) == 0) {
+            return co_err_set(
+                err, CO_INVALID, "cannot write \"%s\": it is a link that leads to no file", path);
+        }
+        *ret_name = co_xstrdup(path); /* not there, or the one who writes it learns why */
+        return 0;
+    }
+    if (!S_ISREG(st.st_mode)) {
+        return co_err_set(err, CO_INVALID, "cannot write \"%s\": it is %s, expected a file", path,
+            kind_of(st.st_mode));
+    }
+    char *name = realpath(path, NULL);
+    if (!name) {
+        return co_err_errno(err, errno, "cannot write \"%s\"", path);
+    }
+    *ret_name = name;
+    return 0;
+}
+
 /* By the number of the process, which others may have in containers of their own. */
 int co_file_aside(
     const char *path, unsigned mode, int *ret_fd, char **ret_name, struct co_err *err) {
@@ -177,14 +206,15 @@ int co_file_aside(
 
 int co_file_write(
     const char *path, const void *data, size_t len, unsigned mode, struct co_err *err) {
-    CO_AUTOFREE char *tmp = NULL;
+    CO_AUTOFREE char *tmp = NULL, *target = NULL;
     int fd;
-    CO_TRY(co_file_aside(path, mode, &fd, &tmp, err));
+    CO_TRY(co_file_target(path, &target, err));
+    CO_TRY(co_file_aside(target, mode, &fd, &tmp, err));
     int failed = write_all(fd, data, len) || fsync(fd) ? errno : 0;
     if (close(fd) && !failed) {
         failed = errno;
     }
-    if (!failed && rename(tmp, path)) {
+    if (!failed && rename(tmp, target)) {
         failed = errno;
     }
     if (failed) {
@@ -192,6 +222,24 @@ int co_file_write(
         return co_err_errno(err, failed, "cannot write %s", path);
     }
     return 0;
+}
+
+int co_file_open_log(const char *path, int flags, unsigned mode, int *ret_fd, struct co_err *err) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | flags, mode);
+    if (fd < 0) {
+        return errno == ENXIO ? co_err_set(err, CO_INVALID,
+                                    "cannot write \"%.300s\": it is a FIFO that nobody reads", path)
+                              : co_err_errno(err, errno, "cannot write \"%.300s\"", path);
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
+void co_fd_wait(int fd) {
+    int flags = fcntl(fd, F_GETFL);
+    if (flags >= 0) {
+        (void)fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+    }
 }
 
 char *co_path_absolute(const char *path) {

@@ -174,6 +174,44 @@ static void unfinished_files_are_nobody_elses(void **state) {
     assert_int_equal(unlink(path), 0);
 }
 
+/* A rename would replace the link, and the device of all programs. */
+static void links_are_followed_and_only_files_replaced(void **state) {
+    (void)state;
+    CO_AUTOFREE char *file = co_xasprintf("%s/file", dir), *link = co_xasprintf("%s/link", dir);
+    CO_AUTOFREE char *fifo = co_xasprintf("%s/fifo", dir), *other = co_xasprintf("%s/other", dir);
+    CO_AUTOBUF struct co_buf b = CO_BUF(10);
+    struct co_err err;
+    struct stat st;
+    assert_int_equal(co_file_write(file, "old", 3, 0600, &err), 0);
+    assert_int_equal(symlink("file", link), 0);
+    assert_int_equal(co_file_write(link, "new", 3, 0600, &err), 0);
+    assert_int_equal(lstat(link, &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    assert_int_equal(co_file_read(file, 10, &b, &err), 0);
+    assert_string_equal(b.data, "new");
+    assert_int_equal(unlink(file), 0);
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    assert_int_equal(symlink("fifo", other), 0);
+    const struct {
+        const char *path, *said;
+    } rows[] = {{link, "it is a link that leads to no file"},
+        {fifo, "it is a FIFO, expected a file"}, {other, "it is a FIFO, expected a file"},
+        {dir, "it is a directory, expected a file"}};
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOFREE char *want =
+            co_xasprintf("cannot write \"%s\": %s", rows[i].path, rows[i].said);
+        assert_int_equal(co_file_write(rows[i].path, "x", 1, 0600, &err), CO_INVALID);
+        assert_string_equal(err.msg, want);
+    }
+    assert_int_equal(lstat(fifo, &st), 0);
+    assert_true(S_ISFIFO(st.st_mode));
+    assert_int_equal(count_files(), 3);
+    assert_int_equal(unlink(link) + unlink(fifo) + unlink(other), 0);
+    CO_AUTOFREE char *target = NULL; /* /dev/null is asked for only: a bug would remove it */
+    assert_int_equal(co_file_target("/dev/null", &target, &err), CO_INVALID);
+    assert_non_null(strstr(err.msg, "it is a device, expected a file"));
+}
+
 static void file_errors_name_the_file(void **state) {
     (void)state;
     struct co_err err;
@@ -229,6 +267,7 @@ int main(void) {
         cmocka_unit_test(files_are_written_whole_and_read_back),
         cmocka_unit_test(unfinished_files_are_hidden),
         cmocka_unit_test(unfinished_files_are_nobody_elses),
+        cmocka_unit_test(links_are_followed_and_only_files_replaced),
         cmocka_unit_test(file_errors_name_the_file),
         cmocka_unit_test(programs_are_found_in_the_path),
     };

@@ -246,7 +246,8 @@ class Memory:
 def write_arrays(file: Any, arrays: Mapping[str, Array]) -> None:
     """As the name's ending says.  What was there is replaced when all is written, and is on the disk."""
     name = os.fsdecode(path("file", file))
-    ending, part = os.path.splitext(name)[1], f"{name}.{os.getpid()}.{threading.get_ident()}.part"     # others may write there, too
+    ending, name = os.path.splitext(name)[1], _target(name)
+    part = f"{name}.{os.getpid()}.{threading.get_ident()}.part"     # others may write there, too
     save: Callable[[], Any]
     if ending == ".npz":
         save = functools.partial(_save_npz, part, arrays)
@@ -272,6 +273,17 @@ def write_arrays(file: Any, arrays: Mapping[str, Array]) -> None:
             raise OSError(e.errno, e.strerror or str(e), name) from None
         raise
     _sync(os.path.dirname(name) or ".")
+
+
+def _target(name: str) -> str:
+    """The file that a name leads to: os.replace would remove a link, and a device that other programs use."""
+    if not os.path.lexists(name):
+        return name
+    if not os.path.exists(name):
+        raise InvalidError(f'cannot write "{name}": it is a link that leads to no file')
+    if not os.path.isfile(name):
+        raise InvalidError(f'cannot write "{name}": it is a directory, a device or the like, expected a file')
+    return os.path.realpath(name)
 
 
 def _save_npz(name: str, arrays: Mapping[str, Array]) -> None:

@@ -209,11 +209,15 @@ void node_log_lines_end(const struct node_log *s, const struct job *j, int code)
 static void write_file(const struct node_log *s, const struct job_plan *p, const char *name,
     bool append, const char *text) {
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", p->log_dir, name);
-    CO_AUTOCLOSE int fd =
-        open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (append ? O_APPEND : O_TRUNC), 0644);
-    ssize_t n = fd < 0 ? -1 : write(fd, text, strlen(text));
+    CO_AUTOCLOSE int fd = -1;
+    struct co_err err = {0};
+    if (co_file_open_log(path, append ? O_APPEND : O_TRUNC, 0644, &fd, &err)) {
+        node_log(s, NODE_LOG_WARNING, "%s", co_err_text(&err));
+        return;
+    }
+    ssize_t n = write(fd, text, strlen(text));
     if (n < 0 || (size_t)n < strlen(text)) {
-        node_log(s, NODE_LOG_WARNING, "cannot write %s: %s", path,
+        node_log(s, NODE_LOG_WARNING, "cannot write \"%s\": %s", path,
             n < 0 ? strerror(errno) : "no space left for the whole");
     }
 }
@@ -251,6 +255,9 @@ static void write_pod_file(const struct node_log *s, const struct job *j, const 
     }
     (void)!co_buf_adds(&b, n ? "]\n" : "[]\n", NULL);
     CO_AUTOFREE char *name = co_xasprintf("%s.%s.log", j->id, j->node->pod);
+    for (char *c = name; *c; c++) { /* a job's name is free text, but the file is in log_dir */
+        *c = *c == '/' || (unsigned char)*c < ' ' || *c == 127 ? '_' : *c;
+    }
     write_file(s, p, name, true, b.data);
 }
 

@@ -253,6 +253,7 @@ static void files_are_those_of_the_launcher(void **state) {
         {{"--nproc_per_node=2"}, "envlog.2", NULL, 0},
         {{PS}, "envlog.0", "\nTRAINING_ROLE=PSERVER\n", 2},
         {{"--compat=2.3"}, "default.abcdef.log", "[V]\n", 2},
+        {{"--job_id=../../x\n\x7f"}, ".._.._x__.abcdef.log", "[V]\n", 2},
         {{"--compat=2.3"}, "envlog.0", NULL, 0},
         {{0}, "endpoints.log", NULL, 0},
         {{OLD}, "endpoints.log", "PADDLE_TRAINER_ENDPOINTS: \nh:2\n", 1},
@@ -304,16 +305,33 @@ static void a_file_of_variables_is_sorted_and_has_no_secrets(void **state) {
     assert_int_equal(unsetenv("MY_PASSWORD"), 0);
 }
 
+/* A FIFO that nobody reads does not stop the launcher. */
+static void a_fifo_that_nobody_reads_is_a_warning(void **state) {
+    static const char *const words[] = {NULL}, *const values[] = {"V"};
+    CO_AUTOFREE char *dir = co_xasprintf("%s/fifos", (char *)*state);
+    CO_AUTOFREE char *fifo = co_xasprintf("%s/envlog.0", dir);
+    struct sayer w;
+    assert_int_equal(mkdir(dir, 0755), 0);
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    open_sayer(&w, words);
+    free(w.plan.log_dir);
+    w.plan.log_dir = co_xstrdup(dir);
+    node_log_lines_files(&w.kit.say, &w.kit.job, &w.plan, values, 1);
+    assert_non_null(strstr(said(&w), "/fifos/envlog.0\": it is a FIFO that nobody reads\n"));
+    close_sayer(&w);
+}
+
 static void a_file_that_cannot_be_written_is_a_warning_each(void **state) {
     (void)state;
     static const struct {
         const char *words[5], *dir, *text;
     } failures[] = {
         {{0}, "/no/such",
-            "LAUNCH WARNING cannot write /no/such/default.abcdef.log: No such file or directory\n"
-            "LAUNCH WARNING cannot write /no/such/envlog.0: No such file or directory\n"},
+            "LAUNCH WARNING cannot write \"/no/such/default.abcdef.log\": No such file or "
+            "directory\n"
+            "LAUNCH WARNING cannot write \"/no/such/envlog.0\": No such file or directory\n"},
         {{OLD}, "/dev/null",
-            "WARNING launch.py:0] cannot write /dev/null/endpoints.log: Not a directory\n"},
+            "WARNING launch.py:0] cannot write \"/dev/null/endpoints.log\": Not a directory\n"},
         {{0}, "", ""}, /* nobody wants files */
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(failures); i++) {
@@ -334,6 +352,7 @@ int main(void) {
         cmocka_unit_test(the_beginning_shows_options_and_then_the_mode),
         CO_TEST_IN_FOLDER(files_are_those_of_the_launcher),
         CO_TEST_IN_FOLDER(a_file_of_variables_is_sorted_and_has_no_secrets),
+        CO_TEST_IN_FOLDER(a_fifo_that_nobody_reads_is_a_warning),
         cmocka_unit_test(a_file_that_cannot_be_written_is_a_warning_each),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/buf.h"
+
 enum {
     READ_BYTES = 65536,
     LAST_READS = 16, /* of a pipe whose child has ended: more than a pipe can hold */
@@ -26,13 +28,15 @@ struct proc_childlog {
     struct proc_tail tail; /* of what went through the pipe: a rotated file may hold none of it */
 };
 
-static int open_file(const char *path, bool overwrite, struct co_err *err) {
-    int fd =
-        open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (overwrite ? O_TRUNC : 0), 0644);
-    if (fd < 0) {
-        (void)co_err_errno(err, errno, "cannot write \"%.300s\"", path);
+/* A child waits for a slow reader of a FIFO; this process, whose loop serves all children, loses
+ * what the reader does not take. */
+static int open_file(
+    const struct proc_childlog_options *o, bool overwrite, int *ret_fd, struct co_err *err) {
+    CO_TRY(co_file_open_log(o->path, O_APPEND | (overwrite ? O_TRUNC : 0), 0644, ret_fd, err));
+    if (o->max_size <= 0) {
+        co_fd_wait(*ret_fd);
     }
-    return fd;
+    return 0;
 }
 
 static void warn_lost(struct proc_childlog *c, const struct co_err *err) {
@@ -68,8 +72,8 @@ static void rotate_log(struct proc_childlog *c) {
     }
     CO_AUTOFREE char *old = co_xasprintf("%s.1", c->path);
     struct co_err err = {0};
-    int fd = rename(c->path, old) == 0 ? open_file(c->path, false, &err) : -1;
-    if (fd < 0) {
+    int fd = -1;
+    if (rename(c->path, old) || open_file(&c->options, false, &fd, &err)) {
         c->size = 0; /* tries again after another max_size bytes */
         return;
     }
@@ -148,10 +152,8 @@ int proc_childlog_make_dir(const char *path, struct co_err *err) {
 
 int proc_childlog_open(struct co_loop *l, const struct proc_childlog_options *options,
     struct proc_childlog **ret, struct co_err *err) {
-    int file = open_file(options->path, options->overwrite, err);
-    if (file < 0) {
-        return err && err->code ? err->code : CO_INTERNAL;
-    }
+    int file = -1;
+    CO_TRY(open_file(options, options->overwrite, &file, err));
     CO_CLEANUP(proc_childlog_closep) struct proc_childlog *c = co_xcalloc(1, sizeof(*c));
     *c = (struct proc_childlog){.loop = l,
         .options = *options,
@@ -159,6 +161,7 @@ int proc_childlog_open(struct co_loop *l, const struct proc_childlog_options *op
         .file = file,
         .in = -1,
         .out = -1};
+    c->options.path = c->path;
     struct stat st;
     c->start = c->size = fstat(file, &st) == 0 ? st.st_size : 0;
     if (options->max_size > 0) {
@@ -214,7 +217,7 @@ size_t proc_childlog_tail(const struct proc_childlog *c, char *ret, size_t size)
     if (c->options.max_size > 0) {
         return proc_tail_copy(&c->tail, ret, size);
     }
-    CO_AUTOCLOSE int fd = open(c->path, O_RDONLY | O_CLOEXEC);
+    CO_AUTOCLOSE int fd = open(c->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat st;
     if (fd < 0 || fstat(fd, &st) < 0) {
         return 0;

@@ -1,9 +1,11 @@
 #include "runtime/launch/process/childlog.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -126,9 +128,50 @@ static void a_truncated_log_is_read_from_its_beginning(void **state) {
     assert_int_equal(unlink(path), 0);
 }
 
+static void set(void *arg, const struct co_err *err) {
+    (void)err;
+    *(bool *)arg = true;
+}
+
+/* Neither when it is opened nor when its reader stops: this process has other children. */
+static void a_fifo_is_never_waited_for(void **state) {
+    (void)state;
+    enum { MORE = 1 << 17 }; /* than a pipe holds */
+    CO_CLEANUP(co_loop_freep) struct co_loop *loop = NULL;
+    CO_AUTOFREE char *path = path_of("fifo"), *data = co_xcalloc(MORE, 1);
+    bool lost = false;
+    struct proc_childlog_options o = {.path = path, .lost = set, .arg = &lost};
+    struct proc_childlog *c = NULL;
+    struct co_err err = {0};
+    char text[8];
+    assert_int_equal(co_loop_new(&loop, NULL), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(proc_childlog_open(loop, &o, &c, &err), CO_INVALID);
+    assert_non_null(strstr(err.msg, "/fifo\": it is a FIFO that nobody reads"));
+    int reader = open(path, O_RDONLY | O_NONBLOCK);
+    assert_int_equal(proc_childlog_open(loop, &o, &c, &err), 0); /* the child waits for a reader */
+    assert_int_equal(fcntl(proc_childlog_fd(c), F_GETFL) & (O_APPEND | O_NONBLOCK), O_APPEND);
+    proc_childlog_started(c);
+    assert_int_equal(proc_childlog_tail(c, text, sizeof(text)), 0);
+    proc_childlog_close(c);
+    o.max_size = INT64_MAX;
+    assert_int_equal(proc_childlog_open(loop, &o, &c, &err), 0);
+    for (int i = 0; i < MORE / 4096; i++) {
+        assert_int_equal(write(proc_childlog_fd(c), data, 4096), 4096);
+        if (i % 8 == 7) {
+            assert_false(proc_childlog_finish(c)); /* which reads what is in the pipe */
+        }
+    }
+    proc_childlog_close(c);
+    assert_true(lost);
+    assert_int_equal(close(reader), 0);
+    assert_int_equal(unlink(path), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_tail_of_a_log_has_whole_lines_of_this_process_only),
+        cmocka_unit_test(a_fifo_is_never_waited_for),
         cmocka_unit_test(a_truncated_log_is_read_from_its_beginning),
         cmocka_unit_test(output_left_in_the_pipe_of_an_ended_child_is_kept),
     };

@@ -98,10 +98,11 @@ static int open_log(const struct cluster_node *n, const char *name, int *ret, st
     }
     CO_AUTOFREE char *path = co_xasprintf("%s/%s.log", n->log_dir, name);
     CO_TRY(proc_childlog_make_dir(n->log_dir, err));
-    *ret = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    return *ret < 0 ? co_err_errno(err, errno, "log_dir \"%.300s\": cannot open \"%.300s\"",
-                          n->log_dir, path)
-                    : 0;
+    if (co_file_open_log(path, O_APPEND, 0666, ret, err) < 0) {
+        return co_err_wrap(err, "log_dir \"%.300s\"", n->log_dir);
+    }
+    co_fd_wait(*ret);
+    return 0;
 }
 
 static int start_program(

@@ -136,10 +136,9 @@ static int redirect(int *ret_stderr, struct co_err *err) {
     }
     CO_AUTOFREE char *path = co_xasprintf("%s/paddle_pserver2.INFO", dir);
     (void)mkdir(dir, 0777);
-    CO_AUTOCLOSE int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (fd < 0) {
-        return co_err_errno(err, errno, "%s", path);
-    }
+    CO_AUTOCLOSE int fd = -1;
+    CO_TRY(co_file_open_log(path, O_APPEND, 0666, &fd, err));
+    co_fd_wait(fd);
     *ret_stderr = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
     (void)dup2(fd, STDERR_FILENO);
     return 0;

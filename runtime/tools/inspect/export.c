@@ -334,12 +334,13 @@ static int print_to(const struct inspect_view *v, struct inspect_export *what, i
 
 static int export_text(const struct inspect_view *v, struct inspect_export *what, const char *file,
     struct co_err *err) {
-    CO_AUTOFREE char *aside = NULL;
+    CO_AUTOFREE char *aside = NULL, *target = NULL;
     int fd;
-    CO_TRY(co_file_aside(file, 0666, &fd, &aside, err));
+    CO_TRY(co_file_target(file, &target, err));
+    CO_TRY(co_file_aside(target, 0666, &fd, &aside, err));
     int rc = print_to(v, what, fd, aside, err);
     if (rc == 0) {
-        rc = ckpt_disk_rename(aside, file, err);
+        rc = ckpt_disk_rename(aside, target, err);
     }
     if (rc < 0) {
         (void)remove(aside);

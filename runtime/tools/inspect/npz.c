@@ -64,10 +64,10 @@ static int put(
 int inspect_npz_create(
     const char *path, bool single, struct inspect_npz **ret, struct co_err *err) {
     CO_CLEANUP(inspect_npz_closep) struct inspect_npz *z = co_xcalloc(1, sizeof(*z));
-    z->path = co_xstrdup(path);
     z->single = single;
     z->fd = -1;
-    CO_TRY(co_file_aside(path, 0666, &z->fd, &z->aside, err));
+    CO_TRY(co_file_target(path, &z->path, err));
+    CO_TRY(co_file_aside(z->path, 0666, &z->fd, &z->aside, err));
     *ret = co_steal_ptr(z);
     return 0;
 }
