@@ -535,6 +535,11 @@ static int run_command(size_t c, int argc, char **argv) {
     }
     w.path = argv[rest];
     w.other = argc - rest > 1 ? argv[rest + 1] : NULL;
+    if (!*w.path || (w.other && !*w.other)) {
+        (void)fprintf(stderr, "paddlerun %s: %s is \"\", expected: %s\n", name,
+            *w.path ? "the last word" : "the directory", commands[c].usage);
+        return OPTIONS_USAGE;
+    }
     w.table = w.table && *w.table ? w.table : NULL;
     return commands[c].run(&w);
 }

@@ -65,6 +65,38 @@ def test_numpy_reads_what_was_exported(trained):
     assert "no row of id 99999999999" in ckpt("export", "--table=embedding", "--key=99999999999", trained / "points", code=1)
 
 
+def test_an_export_follows_links_and_replaces_only_files(trained, tmp_path):
+    """A rename would have replaced what other programs have open, as /dev/null."""
+    for ending in ("npz", "npy", "txt"):
+        link, fifo, linked = (tmp_path / f"{name}.{ending}" for name in ("link", "fifo", "linked"))
+        table = [] if ending == "npz" else ["--table=embedding"]
+        (tmp_path / f"real.{ending}").write_text("old")
+        link.symlink_to(f"real.{ending}")
+        os.mkfifo(fifo)
+        linked.symlink_to(fifo.name)
+        ckpt("export", *table, trained / "points", link)
+        assert link.is_symlink() and (tmp_path / f"real.{ending}").stat().st_size > 3
+        assert f'cannot write "{fifo}": it is a FIFO, expected a file' in ckpt("export", *table, trained / "points", fifo, code=1)
+        assert f'cannot write "{linked}": it is a FIFO, expected a file' in ckpt("export", *table, trained / "points", linked, code=1)
+        assert fifo.is_fifo() and linked.is_symlink()
+    assert len(list(tmp_path.iterdir())) == 12
+
+
+def test_a_merge_into_a_checkpoint_of_servers_is_refused(trained, tmp_path):
+    subprocess.run(["cp", "-r", trained / "points", tmp_path], check=True)
+    into = tmp_path / "points/ckpt-000000000002"
+    before = {file.name: file.read_bytes() for file in into.iterdir()}
+    said = ckpt("merge", trained / "points", into, code=1)
+    assert f'"{into}/MANIFEST" is not of rt_save, which would replace it: it is of a checkpoint that servers wrote' in said, said
+    assert {file.name: file.read_bytes() for file in into.iterdir()} == before
+    ckpt("verify", tmp_path / "points")
+
+
+def test_an_empty_name_is_no_directory(trained):
+    assert 'paddlerun ckpt ls: the directory is ""' in ckpt("ls", "", code=2)
+    assert 'paddlerun ckpt merge: the last word is ""' in ckpt("merge", trained / "points", "", code=2)
+
+
 def test_an_unfinished_checkpoint_is_not_reported_as_damaged(trained, tmp_path):
     subprocess.run(["cp", "-r", trained / "points", tmp_path], check=True)
     (tmp_path / "points/ckpt-000000000900").mkdir()

@@ -409,6 +409,32 @@ print(os.listdir("out"), np.load("out/w.npz")["w"])
                                 "[Errno 2] No such file or directory: 'nowhere/w.npz'", "['w.npz'] [0. 0. 0.]"], out
 
 
+def test_an_export_follows_links_and_replaces_only_files(python):
+    out, = finish(python("""
+import os, stat
+with paddlert.Client(paddlert.Job(worker=0), [paddlert.Dense("w", 3)]) as c:
+    c.save("saved")
+model = paddlert.Model("saved")
+os.mkdir("out")
+open("out/w.npz", "w").close()
+os.symlink("out/w.npz", "link.npz")
+model.export("link.npz")
+print(os.path.islink("link.npz"), os.listdir("out"), np.load("out/w.npz")["w"])
+os.mkfifo("fifo.npz")
+os.symlink("nowhere", "lost.npz")
+for name in ["fifo.npz", "lost.npz", "out"]:
+    try:
+        model.export(name if "." in name else os.rename("out", "out.npz") or "out.npz")
+    except paddlert.InvalidError as e:
+        print(e)
+print(stat.S_ISFIFO(os.stat("fifo.npz").st_mode), sorted(os.listdir(".")))
+"""))
+    kind = "it is a directory, a device or the like, expected a file"
+    assert out.splitlines() == [
+        "True ['w.npz'] [0. 0. 0.]", f'cannot write "fifo.npz": {kind}', 'cannot write "lost.npz": it is a link that leads to no file',
+        f'cannot write "out.npz": {kind}', "True ['fifo.npz', 'link.npz', 'lost.npz', 'out.npz', 'saved']"], out
+
+
 def test_calls_that_differ_are_named_in_pythons_words(python):
     """On both ranks, in a call of a group, too, as a barrier is."""
     endpoints = [f"127.0.0.1:{free_port()}" for _ in range(2)]

@@ -91,6 +91,10 @@ int job_discovery_endpoints(struct job *j, const char *name, const char *text, s
 
 int job_discovery_ips(struct job *j, const char *name, const char *text, struct co_err *err) {
     options_list_split(&j->hosts, text);
+    if (j->hosts.n == 0) {
+        return co_err_set(
+            err, CO_INVALID, "%s is \"%.300s\", expected hosts separated by commas", name, text);
+    }
     for (size_t i = 0; i < j->hosts.n; i++) {
         char *host = job_host_bare(j->hosts.item[i]);
         free(j->hosts.item[i]);

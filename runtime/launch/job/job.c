@@ -3,6 +3,7 @@
 #include "runtime/launch/job/job.h"
 
 #include <arpa/inet.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -118,10 +119,14 @@ static int parse_nodes(struct job *j, const struct env *e, struct co_err *err) {
     const char *max = strchr(text, ':');
     int64_t a = 0, b = 0;
     if (co_parse_i64(what, min, 1, NODES_MAX, &a, NULL) ||
-        (max && co_parse_i64(what, max + 1, a, NODES_MAX, &b, NULL))) {
+        (max && co_parse_i64(what, max + 1, 1, NODES_MAX, &b, NULL))) {
         return co_err_set(err, CO_INVALID,
             "%s is \"%.100s\", expected the number of nodes, N or MIN:MAX, from 1 to %d", what,
             text, (int)NODES_MAX);
+    }
+    if (max && a > b) {
+        return co_err_set(err, CO_INVALID,
+            "%s is \"%.100s\": MIN %" PRId64 " is above MAX %" PRId64, what, text, a, b);
     }
     j->nodes_min = (int)a;
     j->nodes_max = (int)(max ? b : a);

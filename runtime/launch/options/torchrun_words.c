@@ -177,9 +177,13 @@ static int read_nodes(
     CO_AUTOFREE char *min = co_xstrndup(text, colon ? (size_t)(colon - text) : strlen(text));
     struct nodes n = {.min = 0};
     if (co_parse_i64("", min, 1, NODES, &n.min, NULL) ||
-        co_parse_i64("", colon ? colon + 1 : min, n.min, NODES, &n.max, NULL)) {
+        co_parse_i64("", colon ? colon + 1 : min, 1, NODES, &n.max, NULL)) {
         return co_err_set(
             err, CO_INVALID, "--nnodes is \"%.100s\", expected N or MIN:MAX, as 2 or 1:4", text);
+    }
+    if (n.min > n.max) {
+        return co_err_set(err, CO_INVALID,
+            "--nnodes is \"%.100s\": MIN %" PRId64 " is above MAX %" PRId64, text, n.min, n.max);
     }
     if (g->on[OPTIONS_TORCHRUN_STANDALONE] && n.max > 1) {
         return co_err_set(err, CO_INVALID,

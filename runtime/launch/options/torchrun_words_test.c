@@ -73,6 +73,7 @@ static const struct {
     {{"--role=a", "--monitor-interval=5", "--start-method=fork", "--signals-to-handle=SIGTERM",
          "t.py"},
         "--nproc_per_node=1 --max_restart=0 --log_dir= py -u t.py", NULL, false},
+    {{"--nnodes=2:1", "t.py"}, NULL, "--nnodes is \"2:1\": MIN 2 is above MAX 1", false},
     {{"--nnodes=2", "--rdzv-backend=c10d", "t.py"}, NULL, "c10d needs --rdzv-endpoint", false},
     {{"--nnodes=2", "--rdzv-endpoint=h:0", "t.py"}, NULL, "must know its port", false},
     {{"--nnodes=2", "--rdzv-endpoint=http://h:1", "t.py"}, NULL,

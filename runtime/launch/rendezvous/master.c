@@ -110,7 +110,9 @@ int rdzv_master_init(struct rdzv_master *ret, struct rdzv *m,
     (void)snprintf(ret->text, sizeof(ret->text), "%s", o->master);
     return ret->address.host[0] && ret->address.port
                ? 0
-               : co_err_set(err, CO_INVALID, "--master \"%.200s\": expected host:port", o->master);
+               : co_err_set(err, CO_INVALID,
+                     "--master \"%.200s\": expected host:port, with a port from 1 to 65535",
+                     o->master);
 }
 
 void rdzv_master_done(struct rdzv_master *w) {

@@ -60,6 +60,12 @@ static int check_value(
             h->name, value, (double)FLT_TRUE_MIN, (double)h->max);
     }
     if (!(single >= h->min && single <= h->max)) {
+        char most[32];
+        (void)snprintf(most, sizeof(most), "%g", (double)h->max);
+        if (strtof(most, NULL) > h->max) { /* the float before it: 1 itself is out of the range */
+            return co_err_set(err, CO_INVALID, "%s: %s is %g, expected at least %g and below %s",
+                o->rule->name, h->name, value, (double)h->min, most);
+        }
         return co_err_set(err, CO_INVALID, "%s: %s is %g, expected %g to %g", o->rule->name,
             h->name, value, (double)h->min, (double)h->max);
     }

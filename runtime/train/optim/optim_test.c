@@ -256,6 +256,8 @@ static void text_form(void **state) {
             "sgd: lr is 1e-50, which is 0 as a float: expected 0 or from 1.4013e-45 to 1e+30"},
         {"sgd:lr=-1e-50", "lr is -1e-50"},
         {"adam:epsilon=1e-60", "epsilon is 1e-60, which is 0 as a float"},
+        {"adam:beta1=1", "beta1 is 1, expected at least 0 and below 1"},
+        {"rmsprop:momentum=2", "momentum is 2, expected 0 to 1"},
         {"adam:beta2=1", "beta2 is 1"},
         {"sgd:lr=nan", "lr"},
         {"sgd:lr=0.000000000000000000000000000000000000000000000000000000000001", "too long"},
