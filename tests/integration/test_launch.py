@@ -869,6 +869,17 @@ def test_a_reader_that_went_away_does_not_stop_training():
     p.stderr.close()
 
 
+def test_a_fifo_that_nobody_reads_does_not_stop_the_launcher():
+    os.mkdir("log")
+    for name in ("workerlog.0", "envlog.0"):
+        os.mkfifo(f"log/{name}")
+    r = launch("--job_id=../../x", script("exit.sh", "#!/bin/sh\nexit 4\n"))
+    assert r.returncode == 4, r.stderr
+    assert r.stderr.count('LAUNCH WARNING') >= 2 and 'cannot write "log/workerlog.0": it is a FIFO that nobody reads' in r.stderr, r.stderr
+    assert 'cannot write "log/envlog.0": it is a FIFO that nobody reads' in r.stderr, r.stderr
+    assert [name for name in os.listdir("log") if name.startswith(".._.._x.")] and not glob.glob("../../x.*"), os.listdir("log")
+
+
 def on_full_disk(*words):
     """The launcher with a log_dir on a disk of 64 KiB, in a mount namespace of its own."""
     os.makedirs("log", exist_ok=True)

@@ -409,6 +409,23 @@ print(os.listdir("out"), np.load("out/w.npz")["w"])
                                 "[Errno 2] No such file or directory: 'nowhere/w.npz'", "['w.npz'] [0. 0. 0.]"], out
 
 
+def test_a_save_into_a_checkpoint_of_servers_is_refused(python):
+    out, = finish(python("""
+import os
+c = paddlert.Client(paddlert.Job(variables={}), [paddlert.Dense("w", 4), paddlert.Sparse("e", 2)])
+c.checkpoint("ck")
+c.checkpoint("ck")
+try:
+    c.save("ck/ckpt-000000000002")
+except paddlert.InvalidError as e:
+    print(e)
+print(sorted(name for name in os.listdir("ck/ckpt-000000000002") if "part" not in name))
+c.restore("ck")
+"""))
+    said = 'save to "ck/ckpt-000000000002": "ck/ckpt-000000000002/MANIFEST" is not of save(), which would replace it: '
+    assert out.startswith(said + "it is of a checkpoint that servers wrote") and out.endswith("\n['MANIFEST']\n"), out
+
+
 def test_an_export_follows_links_and_replaces_only_files(python):
     out, = finish(python("""
 import os, stat

@@ -190,7 +190,7 @@ static int try_lock(const char *path, struct ckpt_lock *ret, struct co_err *err)
     struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     struct stat locked, there;
     note_step();
-    CO_AUTOCLOSE int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    CO_AUTOCLOSE int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
     if (fd < 0) {
         return errno == EACCES && stat(path, &there) == 0
                    ? 1
