@@ -130,7 +130,8 @@ static bool is_lost_container(const char *reason) {
  * layer, which makes the process. */
 static bool is_unstarted(const struct co_jnode *ended) {
     static const char *const own[] = {"unable to start container process",
-        "starting container process caused", "exec: ", "executable file"};
+        "starting container process caused", "exec: ", "executable file",
+        /* crun */ "open executable", "exec container process"};
     const char *reason = co_jnode_str(ended, "reason");
     const char *message = co_jnode_str(ended, "message");
     /* Docker's code for a command that is not there is 127, of one that is no program 126. */

@@ -112,6 +112,10 @@ static const struct row rows[] = {
             "executable file not found in $PATH") "}}"),
         API_POD_FAILED, PROGRAM, "main", "StartError", "exec: \"sh\": executable file not found",
         128},
+    {"the same with crun", "", NEVER "," MAIN,
+        FAILED C("{'name':'main','state':{" ENDS("128", AT("47"), "StartError",
+            "container create failed: open executable: Permission denied") "}}"),
+        API_POD_FAILED, PROGRAM, "main", "StartError", "open executable", 128},
     {"the same with Docker", "", NEVER "," MAIN,
         FAILED C("{'name':'main','state':{" ENDS(
             "127", AT("47"), "ContainerCannotRun", "not found") "}}"),
