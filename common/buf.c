@@ -204,11 +204,10 @@ int co_file_aside(
     }
 }
 
-int co_file_write(
-    const char *path, const void *data, size_t len, unsigned mode, struct co_err *err) {
-    CO_AUTOFREE char *tmp = NULL, *target = NULL;
+static int replace(
+    const char *target, const void *data, size_t len, unsigned mode, struct co_err *err) {
+    CO_AUTOFREE char *tmp = NULL;
     int fd;
-    CO_TRY(co_file_target(path, &target, err));
     CO_TRY(co_file_aside(target, mode, &fd, &tmp, err));
     int failed = write_all(fd, data, len) || fsync(fd) ? errno : 0;
     if (close(fd) && !failed) {
@@ -219,9 +218,16 @@ int co_file_write(
     }
     if (failed) {
         (void)unlink(tmp);
-        return co_err_errno(err, failed, "cannot write %s", path);
+        return co_err_errno(err, failed, "cannot write %s", target);
     }
     return 0;
+}
+
+int co_file_write(
+    const char *path, const void *data, size_t len, unsigned mode, struct co_err *err) {
+    CO_AUTOFREE char *target = NULL;
+    CO_TRY(co_file_target(path, &target, err));
+    return replace(target, data, len, mode, err);
 }
 
 int co_file_open_log(const char *path, int flags, unsigned mode, int *ret_fd, struct co_err *err) {
