@@ -245,8 +245,8 @@ class Memory:
 
 def write_arrays(file: Any, arrays: Mapping[str, Array]) -> None:
     """As the name's ending says.  What was there is replaced when all is written, and is on the disk."""
-    name = os.fsdecode(path("file", file))
-    ending, name = os.path.splitext(name)[1], _target(name)
+    given = os.fsdecode(path("file", file))
+    ending, name = os.path.splitext(given)[1], _target(given)
     part = f"{name}.{os.getpid()}.{threading.get_ident()}.part"     # others may write there, too
     save: Callable[[], Any]
     if ending == ".npz":
@@ -255,13 +255,13 @@ def write_arrays(file: Any, arrays: Mapping[str, Array]) -> None:
         try:
             from safetensors.numpy import save_file
         except ImportError:
-            raise InvalidError(f"{name} needs the package safetensors, which is not installed: pip install safetensors, or export to a file .npz "
+            raise InvalidError(f"{given} needs the package safetensors, which is not installed: pip install safetensors, or export to a file .npz "
                                "of NumPy") from None
         if "__metadata__" in arrays:
-            raise InvalidError(f'{name}: an array has the name "__metadata__", which no array of a .safetensors has, expected a file .npz')
+            raise InvalidError(f'{given}: an array has the name "__metadata__", which no array of a .safetensors has, expected a file .npz')
         save = functools.partial(save_file, dict(arrays), part)
     else:
-        raise ValueError(f'the file is "{name}", expected a name that ends in .npz or .safetensors')
+        raise ValueError(f'the file is "{given}", expected a name that ends in .npz or .safetensors')
     try:
         save()
         _sync(part)
@@ -270,7 +270,7 @@ def write_arrays(file: Any, arrays: Mapping[str, Array]) -> None:
         with contextlib.suppress(OSError):
             os.unlink(part)
         if isinstance(e, OSError):                       # of the file that the program named, not of what lay beside it
-            raise OSError(e.errno, e.strerror or str(e), name) from None
+            raise OSError(e.errno, e.strerror or str(e), given) from None
         raise
     _sync(os.path.dirname(name) or ".")
 
