@@ -255,13 +255,13 @@ json_t *plan_gang_patch(const struct plan_children *w) {
         notes, "spec", spec);
 }
 
-/* Kueue creates one Workload for all pods that name the group.  Its webhook adds a scheduling gate
- * that holds them, and the quota is free again when all of them have ended. */
 bool plan_gang_is_queued(const struct api_job *job) {
     const char *queue = co_json_str(job->json, "metadata", "labels", KUEUE "queue-name");
     return queue && *queue;
 }
 
+/* Kueue creates one Workload for all pods that name the group.  Its webhook adds a scheduling gate
+ * that holds them, and the quota is free again when all of them have ended. */
 static void mark_for_kueue(const struct api_job *job, json_t *meta) {
     static const char *const copied[] = {KUEUE "queue-name", KUEUE "priority-class"};
     const json_t *from = co_json_at(job->json, "metadata", "labels");

@@ -116,6 +116,14 @@ def test_a_jobs_id_may_have_slashes(compat):
     assert any(f.startswith("job.") for f in os.listdir("log/team"))
 
 
+@pytest.mark.parametrize("compat", ["3", "2.3"])
+def test_a_jobs_id_does_not_lead_out_of_the_log_dir(compat):
+    before = set(os.listdir(".."))
+    r = launch("--compat", compat, "--job_id", "../../out/job", script("show.sh", SHOW))
+    assert r.returncode == 0 and "WARNING" not in r.stderr, r.stderr
+    assert any(f.startswith(".._.._out_job.") for f in os.listdir("log")) and not os.path.exists("../out") and set(os.listdir("..")) == before
+
+
 def test_the_output_is_that_of_paddles_launcher():
     r = launch("--server_num=1", "--worker_num", "2", script("show.sh", SHOW))
     assert r.returncode == 0

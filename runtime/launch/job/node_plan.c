@@ -173,9 +173,19 @@ static void add_command(const struct job *j, struct options_list *ret) {
     }
 }
 
+char *job_id_in_paths(const struct job *j) {
+    char *id = co_xstrdup(j->id);
+    bool leaves = strstr(id, "../") != NULL;
+    for (char *c = id; *c; c++) {
+        *c = (leaves && *c == '/') || (unsigned char)*c < ' ' || *c == 127 ? '_' : *c;
+    }
+    return id;
+}
+
 static char *log_name(const struct job *j, const struct job_process *p) {
     if (j->format == OPTIONS_FORMAT_2_3) {
-        return co_xasprintf("%s.%s.%s%zu.log", j->id, j->node->pod,
+        CO_AUTOFREE char *id = job_id_in_paths(j);
+        return co_xasprintf("%s.%s.%s%zu.log", id, j->node->pod,
             j->mode == JOB_MODE_PS ? role_rows[p->role].log_2_3 : "", p->local);
     }
     return co_xasprintf(

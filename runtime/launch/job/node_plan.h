@@ -40,3 +40,6 @@ void job_process_name(const struct job_process *p, char *ret_text, size_t size);
 /* Fills p->set from the table of variables. */
 void job_plan_variables(
     const struct job *j, const struct job_plan *plan, const char *scratch, struct job_process *p);
+/* The job's ID as a part of paths below log_dir: its folders, unless they lead out of it.  The
+ * caller frees it. */
+char *job_id_in_paths(const struct job *j);

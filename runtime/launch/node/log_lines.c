@@ -247,14 +247,6 @@ static void write_endpoints_file(const struct node_log *s, const struct job_plan
     write_file(s, p, "endpoints.log", false, text);
 }
 
-/* A job's name is free text, and may have folders: of log_dir. */
-static void stay_within(char *name) {
-    bool leaves = strstr(name, "../") != NULL;
-    for (char *c = name; *c; c++) {
-        *c = (leaves && *c == '/') || (unsigned char)*c < ' ' || *c == 127 ? '_' : *c;
-    }
-}
-
 static void write_pod_file(const struct node_log *s, const struct job *j, const struct job_plan *p,
     const char *const *values, size_t n) {
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
@@ -262,8 +254,8 @@ static void write_pod_file(const struct node_log *s, const struct job *j, const 
         (void)!co_buf_addf(&b, NULL, "%s%s", i ? ", " : "[", values[i]);
     }
     (void)!co_buf_adds(&b, n ? "]\n" : "[]\n", NULL);
-    CO_AUTOFREE char *name = co_xasprintf("%s.%s.log", j->id, j->node->pod);
-    stay_within(name);
+    CO_AUTOFREE char *id = job_id_in_paths(j);
+    CO_AUTOFREE char *name = co_xasprintf("%s.%s.log", id, j->node->pod);
     write_file(s, p, name, true, b.data);
 }
 

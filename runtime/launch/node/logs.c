@@ -31,7 +31,8 @@ struct node_logs {
 
 /* A job's ID may have slashes and is part of file names, so it may need folders of its own. */
 static int make_dir(const struct job *j, const char *dir, struct co_err *err) {
-    CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, j->id);
+    CO_AUTOFREE char *id = job_id_in_paths(j);
+    CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, id);
     *strrchr(path, '/') = '\0';
     return proc_childlog_make_dir(path, err);
 }
