@@ -8,6 +8,7 @@
 #include "operator/api/job.h"
 #include "operator/api/quantity.h"
 #include "operator/api/range.h"
+#include "operator/api/spelling.h"
 
 struct problem_list {
     struct api_problem *rows;
@@ -40,11 +41,6 @@ static bool is_absent(const json_t *j) {
 
 /* ---- names -------------------------------------------------------------------------------- */
 
-static bool is_label(const char *s) {
-    size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-");
-    return s[n] == '\0' && s[0] >= 'a' && s[0] <= 'z' && s[n - 1] != '-';
-}
-
 /* Number of pods that the role may have: for elastic workers at least `requests`. */
 static int64_t most_replicas(const json_t *spec, enum api_role role) {
     const json_t *j = json_object_get(spec, api_role_name(role));
@@ -72,13 +68,10 @@ static void check_namespace(struct problem_list *f, const json_t *obj) {
     if (!ns || !*ns) {
         return;
     }
-    size_t n = strlen(ns);
-    if (strspn(ns, "abcdefghijklmnopqrstuvwxyz0123456789-") != n || ns[0] == '-' ||
-        ns[n - 1] == '-' || n > API_NAME_MAX) {
+    if (!api_is_spelled(API_LABEL, ns, strlen(ns))) {
         add_problem(f, API_PROBLEM_NAME, "metadata.namespace",
-            "is \"%.*s\", which no namespace can be called: use small letters, digits and '-', %d "
-            "at most, beginning and ending with a letter or digit",
-            co_utf8_fit(ns, 80), ns, API_NAME_MAX);
+            "is \"%.*s\", which no namespace can be called: use %s", co_utf8_fit(ns, 80), ns,
+            api_spelling_words(API_LABEL));
     }
 }
 
@@ -91,7 +84,9 @@ static void check_name(struct problem_list *f, const json_t *obj) {
         add_problem(f, API_PROBLEM_NAME, "metadata.name", "is missing: give the job a name");
         return;
     }
-    if (!is_label(name)) {
+    size_t n = strlen(name);
+    bool digit = name[0] >= '0' && name[0] <= '9'; /* no Service is called so */
+    if (digit || (n <= API_NAME_MAX && !api_is_spelled(API_LABEL, name, n))) {
         add_problem(f, API_PROBLEM_NAME, "metadata.name",
             "is \"%.*s\", but pods and Services are named after it: use small letters, digits and "
             "'-', beginning with a letter and not ending with '-'",
@@ -106,11 +101,11 @@ static void check_name(struct problem_list *f, const json_t *obj) {
         char digits[16];
         int length = snprintf(digits, sizeof(digits), "%" PRId64, replicas - 1);
         size_t rest = strlen(api_role_name(r)) + 2 + (size_t)length;
-        if (strlen(name) + rest > API_NAME_MAX) {
+        if (n + rest > API_NAME_MAX) {
             add_problem(f, API_PROBLEM_NAME, "metadata.name",
                 "has %zu characters, so that pod <name>-%s-%s would have more than %d: use at most "
                 "%zu",
-                strlen(name), api_role_name(r), digits, API_NAME_MAX, API_NAME_MAX - rest);
+                n, api_role_name(r), digits, API_NAME_MAX, API_NAME_MAX - rest);
             return;
         }
     }

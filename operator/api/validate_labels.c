@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/utf8.h"
+#include "operator/api/spelling.h"
 
 enum {
     NAME_MAX_LABEL = 63,
@@ -46,18 +47,10 @@ static bool find_name(const char *s, size_t n, char ret[TEXT_MAX]) {
 }
 
 static bool find_prefix(const char *s, size_t n, bool capitals, char ret[TEXT_MAX]) {
-    const char *letters = capitals ? SMALL CAPITAL DIGITS "-." : SMALL DIGITS "-.";
-    bool good = strspn(s, letters) >= n;
-    for (size_t i = 0; i < n && good; i++) { /* what is beside a '.' begins or ends a part */
-        bool edge = i == 0 || s[i - 1] == '.' || i + 1 == n || s[i + 1] == '.';
-        bool joins = s[i] == '.' && i > 0 && i + 1 < n && s[i - 1] != '.' && s[i + 1] != '.';
-        good = !edge || is_alnum(s[i]) || joins;
-    }
-    if (!good) {
-        (void)snprintf(ret, TEXT_MAX,
-            "is \"%.*s\", expected a DNS name: small letters, digits and '-', parts joined by '.', "
-            "each " ENDS,
-            co_utf8_fit(s, n < 40 ? (int)n : 40), s);
+    enum api_spelling as = capitals ? API_PREFIX : API_DOMAIN;
+    if (n && n <= PREFIX_MAX && !api_is_spelled(as, s, n)) {
+        (void)snprintf(ret, TEXT_MAX, "is \"%.*s\", expected a DNS name: %s",
+            co_utf8_fit(s, n < 40 ? (int)n : 40), s, api_spelling_words(as));
         return true;
     }
     return find_length(n, PREFIX_MAX, ret);

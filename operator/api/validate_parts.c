@@ -14,6 +14,7 @@
 #include "common/mem.h"
 #include "common/utf8.h"
 #include "common/word_list.h"
+#include "operator/api/spelling.h"
 
 enum type {
     SEEN, /* an object or a list of them, whose type crd_find_mistyped looks at */
@@ -98,59 +99,16 @@ static bool is_ip(const char *text) {
     return inet_pton(AF_INET, plain, ip) == 1 || inet_pton(AF_INET6, text, ip) == 1;
 }
 
-/* Parts of small letters and digits, of what may be inside of them, too, and of what may precede
- * them, with one joint between two parts. */
-struct spelling {
-    size_t most;
-    const char *joints, *inside, *ahead;
-};
-
-static const struct spelling host_spelling = {253, ".", "-", ""};
-static const struct spelling label_spelling = {63, "", "-", ""};
-static const struct spelling search_spelling = {253, ".", "-_", "_"};
-static const struct spelling sysctl_spelling = {253, "./", "-_", ""};
-
-static bool is_plain(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-}
-
-static bool is_spelled(const struct spelling *as, const char *s, size_t n) {
-    bool begins = true; /* a part */
-    for (size_t i = 0; i < n; i++) {
-        char next = i + 1 < n ? s[i + 1] : '\0';
-        bool joint = strchr(as->joints, s[i]),
-             ends = strchr(as->joints, next); /* or next is '\0' */
-        bool ahead = strchr(as->ahead, s[i]) && is_plain(next);
-        bool inside = strchr(as->inside, s[i]) && !ends;
-        if (joint ? begins || !next : !is_plain(s[i]) && !(begins ? ahead : inside)) {
-            return false;
-        }
-        begins = joint;
-    }
-    return n > 0 && n <= as->most;
-}
-
-static bool is_host(const char *s, size_t n) {
-    return is_spelled(&host_spelling, s, n);
-}
-
 /* A resolver takes the root, and names with a dot at their end. */
 static bool is_search(const char *s) {
     size_t n = strlen(s);
-    return co_streq(s, ".") || is_spelled(&search_spelling, s, n - (n > 0 && s[n - 1] == '.'));
+    return co_streq(s, ".") || api_is_spelled(API_SEARCH, s, n - (n > 0 && s[n - 1] == '.'));
 }
 
 static bool is_header(const char *s) {
     size_t n = strlen(s);
     return n > 0 &&
            strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") == n;
-}
-
-static bool is_port_name(const char *s) {
-    enum { PORT_NAME_MAX = 15 };
-    size_t n = strlen(s);
-    return n <= PORT_NAME_MAX && is_host(s, n) && !strchr(s, '.') && !strstr(s, "--") &&
-           strspn(s, "0123456789-") < n;
 }
 
 static bool fits(const json_t *j, enum type type) {
@@ -172,20 +130,20 @@ static bool fits(const json_t *j, enum type type) {
     case SWITCH:
         return json_is_boolean(j);
     case PORT:
-        return text ? is_port_name(text)
+        return text ? api_is_spelled(API_PORT_NAME, text, strlen(text))
                     : is_whole(j) && json_number_value(j) >= 1 && json_number_value(j) <= PORT_MAX;
     case IP:
         return text && is_ip(text);
     case HOST:
-        return text && is_host(text, strlen(text));
+        return text && api_is_spelled(API_DOMAIN, text, strlen(text));
     case LABEL:
-        return text && is_spelled(&label_spelling, text, strlen(text));
+        return text && api_is_spelled(API_LABEL, text, strlen(text));
     case SEARCH:
         return text && is_search(text);
     case HEADER:
         return text && is_header(text);
     case SYSCTL:
-        return text && is_spelled(&sysctl_spelling, text, strlen(text));
+        return text && api_is_spelled(API_SYSCTL, text, strlen(text));
     case SEEN:
     default:
         return true;

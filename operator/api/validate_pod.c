@@ -8,6 +8,7 @@
 #include "common/utf8.h"
 #include "common/word_list.h"
 #include "operator/api/quantity.h"
+#include "operator/api/spelling.h"
 #include "operator/api/validate_labels.h"
 #include "operator/api/validate_parts.h"
 
@@ -75,11 +76,6 @@ static void check_words(
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-static bool is_label(const char *s, size_t most) {
-    size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-");
-    return n > 0 && !s[n] && n <= most && s[0] != '-' && s[n - 1] != '-';
-}
-
 /* The path of a list's item; the caller frees it. */
 static char *item_path(const char *base, const char *list, size_t i) {
     return co_xasprintf("%s.%s.%zu", base, list, i);
@@ -93,21 +89,18 @@ static void note_name(struct pod_walk *w, json_t *seen, const char *name, const 
     co_json_set(seen, name, json_true());
 }
 
-/* The name of an item that must have one, and be a label; NULL when it is none. */
+/* The name of an item that must have one; NULL when it is none. */
 static const char *check_name(
-    struct pod_walk *w, const json_t *item, const char *base, size_t most, json_t *seen) {
+    struct pod_walk *w, const json_t *item, const char *base, enum api_spelling as, json_t *seen) {
     const char *name = co_json_str(item, "name");
     CO_AUTOFREE char *path = co_xasprintf("%s.name", base);
     if (!name || !*name) {
         co_finding(w->to, path, "is missing");
         return NULL;
     }
-    if (!is_label(name, most)) {
-        co_finding(w->to, path,
-            "is \"%.*s\": use small letters, digits and '-', %zu at most, beginning and ending "
-            "with "
-            "a letter or digit",
-            co_utf8_fit(name, 80), name, most);
+    if (!api_is_spelled(as, name, strlen(name))) {
+        co_finding(w->to, path, "is \"%.*s\": use %s", co_utf8_fit(name, 80), name,
+            api_spelling_words(as));
         return NULL;
     }
     note_name(w, seen, name, path);
@@ -236,7 +229,6 @@ static bool is_port(int64_t number) {
 }
 
 static void check_ports(struct pod_walk *w, const json_t *container, const char *base) {
-    enum { NAME_MAX_PORT = 15 };
     CO_AUTOJSON json_t *names = json_object();
     CO_AUTOJSON json_t *numbers = json_object();
     size_t i;
@@ -248,7 +240,7 @@ static void check_ports(struct pod_walk *w, const json_t *container, const char 
         const char *protocol = co_json_str(p, "protocol");
         check_words(w, p, path, port_words);
         if (!is_absent(json_object_get(p, "name"))) {
-            (void)check_name(w, p, path, NAME_MAX_PORT, names);
+            (void)check_name(w, p, path, API_PORT_NAME, names);
         }
         if (!is_absent(given) && !json_is_number(given)) {
             continue; /* crd_find_mistyped says so */
@@ -337,7 +329,7 @@ static void check_mounts(
 
 static void check_container(
     struct pod_walk *w, const json_t *c, const char *base, json_t *names, const json_t *volumes) {
-    const char *name = check_name(w, c, base, API_NAME_MAX, names);
+    const char *name = check_name(w, c, base, API_LABEL, names);
     const char *image = co_json_str(c, "image");
     if (co_streq(name, API_GATE_CONTAINER)) {
         co_finding(w->to, base,
@@ -377,7 +369,7 @@ static json_t *check_volumes(struct pod_walk *w, const json_t *spec, const char 
     json_t *v;
     each_object(i, v, json_object_get(spec, "volumes")) {
         CO_AUTOFREE char *path = item_path(base, "volumes", i);
-        (void)check_name(w, v, path, API_NAME_MAX, names);
+        (void)check_name(w, v, path, API_LABEL, names);
         if (json_object_size(v) > 2) {
             co_finding(w->to, path, "has more than one source");
         }

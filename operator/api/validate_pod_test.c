@@ -88,6 +88,14 @@ static const struct {
     {"'hostNetwork':true,'containers':[{'name':'a','image':'i','ports':[{'containerPort':80}]},{"
      "'name':'b','image':'i','ports':[{'containerPort':80}]}]",
         ".containers.1.ports.0 takes port 80 of the node, as another one"},
+    {C(",'ports':[{'containerPort':80,'name':'a-1-2'}]"), NULL},
+    {C(",'ports':[{'containerPort':80,'name':'123'}]"),
+        ".containers.0.ports.0.name is \"123\": use small letters, digits and '-', 15 "
+        "at most and a letter among them"},
+    {C(",'ports':[{'containerPort':80,'name':'a--b'}]"),
+        ".containers.0.ports.0.name is \"a--b\": use small"},
+    {C(",'ports':[{'containerPort':80,'name':'a234567890123456'}]"),
+        ".containers.0.ports.0.name is \"a234567890123456\": use small"},
     /* rules of restarts */
     {C(",'restartPolicy':'Never','restartPolicyRules':[{'action':'Restart','exitCodes':{'operator':"
        "'NotIn','values':[1]}}]"),

@@ -56,6 +56,7 @@ GOOD = [
     secure(runAsUser=0, runAsGroup=2147483647, fsGroup=1, supplementalGroups=[1, 2], fsGroupChangePolicy="Always", supplementalGroupsPolicy="Strict"),
     secure(seccompProfile={"type": "Localhost", "localhostProfile": "a.json"}, sysctls=[{"name": "net.ipv4.tcp_syncookies", "value": "1"}]),
     container(securityContext={"privileged": True, "runAsNonRoot": True, "procMount": "Default", "capabilities": {"add": ["IPC_LOCK"]}}),
+    container(ports=[{"containerPort": 80, "name": "a-1-2"}, {"containerPort": 81, "name": "a23456789012345"}]),
     pod(hostPID=True, automountServiceAccountToken=False, activeDeadlineSeconds=1),
 ]
 P = "containers.0.livenessProbe"
@@ -67,6 +68,7 @@ BAD = [  # and the path
     (live(successThreshold=2), f"{P}.successThreshold"), (live(terminationGracePeriodSeconds=0), f"{P}.terminationGracePeriodSeconds"),
     (container(startupProbe={"tcpSocket": {"port": 1}, "successThreshold": 2}), "containers.0.startupProbe.successThreshold"),
     (container(readinessProbe={"tcpSocket": {"port": 1}, "terminationGracePeriodSeconds": 5}), "containers.0.readinessProbe"),
+    *[(container(ports=[{"containerPort": 80, "name": name}]), "containers.0.ports.0.name") for name in ("123", "a--b", "-a", "a234567890123456", "A")],
     (live(exec={"command": ["ls"]}), P), (probe(periodSeconds=1), P), (container(livenessProbe="x"), P),
     (probe(exec={"command": "ls"}), f"{P}.exec.command"), (probe(exec={"command": ["ls", 1]}), f"{P}.exec.command.1"),
     (probe(exec={}), f"{P}.exec.command"), (probe(httpGet={"port": 80, "scheme": "http"}), f"{P}.httpGet.scheme"),
