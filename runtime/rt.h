@@ -859,9 +859,9 @@ CO_MUST_CHECK int rt_coll_run(struct rt_group *g, const struct rt_coll *call, st
  * receive.  On a GPU consecutive sends and receives begin together: when one of them is waited for
  * or tested (rt_work_test), or when another call follows.  The call owns its buffers until it has
  * ended.  Any number of calls may be in flight; a blocking call takes its turn after them, and
- * a blocking send or receive moves at the same time as those just before it.  rt_work_wait frees the
- * handle and must be called once for each; rt_group_shrink and rt_group_close end the calls of their
- * group, and leave the handles to it. */
+ * a blocking send or receive moves at the same time as those just before it.  rt_work_wait frees
+ * the handle and must be called once for each; rt_group_shrink and rt_group_close end the calls of
+ * their group, and leave the handles to it. */
 struct rt_work;
 CO_MUST_CHECK int rt_coll_start(
     struct rt_group *g, const struct rt_coll *call, struct rt_work **ret_work, struct co_err *err);
