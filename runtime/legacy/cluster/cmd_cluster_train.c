@@ -32,7 +32,7 @@ static const struct co_flag flags[] = {
     {"connect", CO_FLAG_DURATION, &options.connect_ms, "60s",
         .help = "how long ssh is tried on a host that it does not reach"},
     {"server-ready", CO_FLAG_DURATION, &options.ready_ms, "60s",
-        .help = "time for all servers to listen"},
+        .help = "time for all servers to listen, once ssh has reached all hosts"},
     {"server-grace", CO_FLAG_DURATION, &options.grace_ms, "10s",
         .help = "time for servers to end by themselves once all trainers have"},
     {"grace", CO_FLAG_DURATION, &options.stop_ms, "10s", .help = "SIGTERM to SIGKILL on the hosts"},

@@ -28,7 +28,7 @@ struct cluster_options {
     char *const *train_flags; /* for `paddle train` */
     size_t n_train_flags;
     int64_t connect_ms; /* for a host that ssh does not reach yet */
-    int64_t ready_ms;   /* for all servers to listen */
+    int64_t ready_ms;   /* for all servers to listen, once all hosts are reached */
     int64_t grace_ms;   /* for servers to end by themselves once training is over */
     int64_t stop_ms;    /* SIGTERM -> SIGKILL on the hosts */
 };

@@ -56,6 +56,7 @@ static void take_line(struct cluster_ssh_session *s, const char *text) {
     int code = 0;
     if (strcmp(text, "@connected") == 0) {
         s->connected = true;
+        s->ops->connected(s->arg, s);
     } else if (strcmp(text, "@ready") == 0) {
         s->ops->ready(s->arg, s);
     } else if (sscanf(text, "@server %d", &code) == 1) {

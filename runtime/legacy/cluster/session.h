@@ -45,6 +45,7 @@ struct cluster_ssh_session {
 };
 
 struct cluster_session_ops {
+    void (*connected)(void *arg, struct cluster_ssh_session *s);
     void (*ready)(void *arg, struct cluster_ssh_session *s);
     void (*ended)(void *arg, struct cluster_ssh_session *s, const char *what, int code);
     void (*tail)(void *arg, struct cluster_ssh_session *s); /* `lines` is complete */

@@ -61,7 +61,13 @@ static void tail(void *arg, struct cluster_ssh_session *s) {
     note(h, h->on_tail, "tail of %zu bytes, last \"%.40s\"", s->lines.len, s->last);
 }
 
-static const struct cluster_session_ops ops = {.ready = ready, .ended = ended, .tail = tail};
+static void connected(void *arg, struct cluster_ssh_session *s) {
+    (void)arg;
+    assert_true(s->connected);
+}
+
+static const struct cluster_session_ops ops = {
+    .connected = connected, .ready = ready, .ended = ended, .tail = tail};
 
 static void child_ended(void *arg, int signo) {
     struct host *h = arg;

@@ -39,7 +39,7 @@ struct cluster {
     bool stop_signaled;                        /* a signal asked us to stop */
     const struct cluster_ssh_session *failing; /* sends its last log lines before all are stopped */
     int code;                                  /* the exit code, valid once stopping */
-    struct co_timer *timer; /* deadline of the current wait: ready, grace, tail or stop */
+    struct co_timer *timer; /* deadline of the current wait: reached, ready, grace, tail or stop */
     void (*due)(struct cluster *c);
     struct co_timer *last;
     int64_t start;
@@ -147,16 +147,42 @@ static void no_server(struct cluster *c) {
     for (size_t i = 0; i < c->conf->n_hosts && !c->stopping; i++) {
         struct cluster_ssh_session *s = &c->session[i];
         if (s->state == CLUSTER_SESSION_STARTING) {
-            if (!s->connected) {
-                say("node %zu (%s): ssh has not reached it within %.0f s", i, s->host->name,
-                    (double)c->options->ready_ms / 1000);
-                end(c, 1);
-                return;
-            }
             say("node %zu (%s): no server on port %lld within %.0f s", i, s->host->name,
                 (long long)c->conf->port, (double)c->options->ready_ms / 1000);
             end_with_tail(c, s, "server", 1);
         }
+    }
+}
+
+/* Returns the number of the first host that ssh has not reached; the number of hosts: none. */
+static size_t first_unreached(const struct cluster *c) {
+    size_t i = 0;
+    while (i < c->conf->n_hosts &&
+           (c->session[i].connected || c->session[i].state != CLUSTER_SESSION_STARTING)) {
+        i++;
+    }
+    return i;
+}
+
+static void not_reached(struct cluster *c) {
+    size_t i = first_unreached(c);
+    const char *why = proc_tail_last_line(&c->session[i].complaint);
+    say("node %zu (%s): not reached within %.0f s: %s", i, c->session[i].host->name,
+        (double)c->options->connect_ms / 1000, *why ? why : "ssh says nothing");
+    end(c, 1);
+}
+
+/* An ssh that ends says why, so the last try may be over first. */
+static void wait_for_hosts(struct cluster *c) {
+    wait_for(c, c->options->connect_ms + SLACK_MS, not_reached);
+}
+
+/* Servers have their time from when all hosts are reached. */
+static void connected(void *arg, struct cluster_ssh_session *s) {
+    struct cluster *c = arg;
+    if (s->state == CLUSTER_SESSION_STARTING && !c->stopping &&
+        first_unreached(c) == c->conf->n_hosts) {
+        wait_for(c, c->options->ready_ms, no_server);
     }
 }
 
@@ -233,7 +259,8 @@ static void print_tail(void *arg, struct cluster_ssh_session *s) {
     }
 }
 
-static const struct cluster_session_ops ops = {.ready = ready, .ended = ended, .tail = print_tail};
+static const struct cluster_session_ops ops = {
+    .connected = connected, .ready = ready, .ended = ended, .tail = print_tail};
 
 static void look_at_log(void *arg) {
     struct cluster *c = arg;
@@ -346,7 +373,7 @@ static void copied(struct cluster *c, struct cluster_ssh_session *s) {
     if (c->n_copied == c->conf->n_hosts) {
         say("copied to all %zu hosts, %.1f s", c->n_copied,
             (double)(co_now_ms() - c->start) / 1000);
-        wait_for(c, c->options->ready_ms, no_server);
+        wait_for_hosts(c);
     }
     if (start_job(c, s, &err)) {
         not_started(c, s, co_err_text(&err));
@@ -442,7 +469,7 @@ static int start_all(struct cluster *c, struct co_err *err) {
         CO_TRY(c->options->package ? start_copy(c, s, err) : start_job(c, s, err));
     }
     if (!c->options->package) {
-        wait_for(c, c->options->ready_ms, no_server);
+        wait_for_hosts(c);
     }
     return 0;
 }
