@@ -183,12 +183,16 @@ static void pod_looked_at(
     } else if (ours && found->attempt != q->opts.job->attempt) {
         unlabelled_delete(q, s->index, found);
     } else {
+        const char *ownerless = found && !*found->c.owner_uid
+                                    ? ", without an owner: it is not this operator's, or somebody "
+                                      "or a webhook has removed its ownerReferences; delete it"
+                                    : "";
         CO_AUTOFREE char *text =
             ours ? co_xasprintf("it has lost its label " API_LABEL_NAME
-                                ", so the operator does not see it: kubectl label pod -n %s "
-                                "%s " API_LABEL_NAME "=%s, or delete it",
+                                ", to somebody or to a webhook, so the operator does not see it: "
+                                "kubectl label pod -n %s %s " API_LABEL_NAME "=%s, or delete it",
                        q->opts.entry->ns, name, name)
-                 : co_xasprintf("pods \"%s\" already exists", name);
+                 : co_xasprintf("pods \"%s\" already exists%s", name, ownerless);
         action_refused(q, s->index, CO_EXISTS, text);
     }
     settle_request(q);
@@ -285,6 +289,12 @@ static void action_succeeded(struct ctl_requests *q, size_t i, const struct kube
     const struct plan_action *a = &q->opts.plan->actions[i];
     const struct ctl_apiserver *api = q->opts.api;
     ctl_failures_forget(q->opts.failures, a);
+    bool pod = a->verb == PLAN_CREATE && a->kind == PLAN_KIND_POD;
+    if (pod && !co_jnode_at(reply->nodes, "metadata", "labels", API_LABEL_NAME)) {
+        q->outcomes[i].tried = false; /* a webhook took it: no watch will see the pod */
+        q->tally.conflict = true;
+        return;
+    }
     if (a->verb == PLAN_DELETE) {
         ctl_store_mark_deleting(
             api->store, ctl_stored_kinds[a->kind], q->opts.entry->ns, a->name, a->uid);
@@ -297,7 +307,7 @@ static void action_succeeded(struct ctl_requests *q, size_t i, const struct kube
         q->tally.created++;
         q->outcomes[i].warnings = keep_warnings(q, reply->warnings);
     }
-    if (a->verb == PLAN_CREATE && a->kind == PLAN_KIND_POD) {
+    if (pod) {
         int64_t now = co_now_ms();
         ctl_load_note(api->load, CTL_LOAD_CREATE, now - q->sent[i].since, now);
     }
