@@ -16,6 +16,8 @@
 
 /* Plans whose status can wait, and that do nothing; for the others there is a server. */
 
+#define MADE "{\"metadata\":{\"labels\":{\"" API_LABEL_NAME "\":\"x-ps-0\"}}}"
+
 enum { PACE_MS = 2000 /* counters wait that long */, PART = 256 /* creates a plan */ };
 
 struct world {
@@ -402,7 +404,7 @@ static void the_status_delay_of_a_job_created_in_parts_begins_once(void **state)
     struct world *w = *state;
     static struct fake_step steps[PART];
     for (size_t i = 0; i < PART; i++) {
-        steps[i] = (struct fake_step){"POST ", 201, "{}", FAKE_KEEP, NULL};
+        steps[i] = (struct fake_step){"POST ", 201, MADE, FAKE_KEEP, NULL};
     }
     serve(w, steps, PART);
     plan_actions(w, PART, PLAN_CREATE, PLAN_KIND_POD);
@@ -437,7 +439,7 @@ static void disperse(struct kube_op *const others[OTHERS]) {
 
 static void creates_wait_while_too_many_bytes_are_in_flight(void **state) {
     struct world *w = *state;
-    static const struct fake_step made = {"POST ", 201, "{}", FAKE_KEEP, NULL};
+    static const struct fake_step made = {"POST ", 201, MADE, FAKE_KEEP, NULL};
     struct kube_op *others[OTHERS];
     serve(w, &made, 1);
     crowd(w, "ns", others);
@@ -484,7 +486,7 @@ static void a_token_is_remembered_while_pods_are_missing(void **state) {
     };
     struct fake_step steps[CO_ARRAY_LEN(rows)];
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        steps[i] = (struct fake_step){"POST ", 201, "{}", FAKE_KEEP, NULL};
+        steps[i] = (struct fake_step){"POST ", 201, MADE, FAKE_KEEP, NULL};
     }
     struct plan_seen seen = {0};
     serve(w, steps, CO_ARRAY_LEN(steps));
@@ -504,7 +506,7 @@ static void a_token_is_remembered_while_pods_are_missing(void **state) {
 
 static void another_job_of_the_name_has_another_token(void **state) {
     struct world *w = *state;
-    static const struct fake_step made = {"POST ", 201, "{}", FAKE_KEEP, NULL};
+    static const struct fake_step made = {"POST ", 201, MADE, FAKE_KEEP, NULL};
     struct plan_seen seen = {0};
     serve(w, &made, 1);
     ctl_execution_recall(w->execution, "u", &seen);

@@ -149,6 +149,8 @@ static struct plan_action action(enum plan_verb verb, enum plan_kind kind, const
 
 /* ---- one answer ------------------------------------------------------------------------- */
 
+#define LABELLED_POD                                                                               \
+    "{\"metadata\":{\"name\":\"x-ps-0\",\"labels\":{\"" API_LABEL_NAME "\":\"x-ps-0\"}}}"
 #define STATUS(reason) "{\"kind\":\"Status\",\"reason\":\"" reason "\",\"message\":\"no\"}"
 
 static const struct {
@@ -160,8 +162,14 @@ static const struct {
     const char *error;
     struct ctl_tally tally;
 } answers[] = {
-    {"created", PLAN_CREATE, PLAN_KIND_POD, {"POST /api/v1/namespaces/ns/pods", 201, "{}"}, true,
-        "", {.created = 1}},
+    {"created", PLAN_CREATE, PLAN_KIND_POD, {"POST /api/v1/namespaces/ns/pods", 201, LABELLED_POD},
+        true, "", {.created = 1}},
+    {"created, but a webhook takes its labels", PLAN_CREATE, PLAN_KIND_POD,
+        {"POST", 201, FAKE_OBJECT("x-ps-0")}, false, "", {.conflict = true}},
+    {"created, it is said, but not what", PLAN_CREATE, PLAN_KIND_POD, {"POST", 201, "{}"}, false,
+        "", {.unknown = true}},
+    {"patched, it is said", PLAN_PATCH, PLAN_KIND_CONFIGMAP, {"PATCH", 200, ""}, false, "",
+        {.unknown = true}},
     {"create refused", PLAN_CREATE, PLAN_KIND_POD, {"POST", 422, STATUS("Invalid")}, true, "no",
         {.rejected = 1, .refused = true}},
     {"the name is taken, perhaps by ours", PLAN_CREATE, PLAN_KIND_POD,
@@ -176,11 +184,12 @@ static const struct {
     {"delete refused", PLAN_DELETE, PLAN_KIND_POD, {"DELETE", 403, STATUS("Forbidden")}, true, "no",
         {.refused = true}},
     {"patched", PLAN_PATCH, PLAN_KIND_CONFIGMAP,
-        {"PATCH /api/v1/namespaces/ns/configmaps/x-ps-0", 200, "{}"}, true, "", {0}},
+        {"PATCH /api/v1/namespaces/ns/configmaps/x-ps-0", 200, FAKE_OBJECT("x-ps-0")}, true, "",
+        {0}},
     {"patch of what is gone", PLAN_PATCH, PLAN_KIND_CONFIGMAP, {"PATCH", 404, STATUS("NotFound")},
         true, "", {.conflict = true}},
     {"a token's Secret is made", PLAN_CREATE, PLAN_KIND_SECRET,
-        {"POST /api/v1/namespaces/ns/secrets ", 201, "{}"}, true, "",
+        {"POST /api/v1/namespaces/ns/secrets ", 201, FAKE_OBJECT("x-ps-0")}, true, "",
         {.created = 1, .token = true}},
     {"it was there before", PLAN_CREATE, PLAN_KIND_SECRET, {"POST", 409, STATUS("AlreadyExists")},
         false, "", {.token = true}},
@@ -228,8 +237,8 @@ static void token_in(const char *request, char ret[64]) {
 
 static void each_secret_has_a_token_of_its_own(void **state) {
     struct world *w = *state;
-    const struct fake_step steps[] = {
-        {"POST", 504, STATUS("Timeout"), FAKE_KEEP, NULL}, {"POST", 201, "{}", FAKE_KEEP, NULL}};
+    const struct fake_step steps[] = {{"POST", 504, STATUS("Timeout"), FAKE_KEEP, NULL},
+        {"POST", 201, FAKE_OBJECT("x-token-u"), FAKE_KEEP, NULL}};
     char token[2][64];
     begin(w, steps, CO_ARRAY_LEN(steps));
     w->plan.n_actions = 1;
@@ -267,8 +276,11 @@ static const struct {
         OWNED("u", LABELS("\"" API_LABEL_NAME "\":\"x-ps-1\",\"" API_LABEL_ATTEMPT "\":\"3\"")),
         {0}, TAKEN},
     {"without the label", OWNED("u", LABELS("\"" API_LABEL_ATTEMPT "\":\"3\"")), {0},
-        "it has lost its label paddle-res-name, so the operator does not see it: kubectl label pod "
-        "-n ns x-ps-1 paddle-res-name=x-ps-1, or delete it"},
+        "it has lost its label paddle-res-name, to somebody or to a webhook, so the operator does "
+        "not see it: kubectl label pod -n ns x-ps-1 paddle-res-name=x-ps-1, or delete it"},
+    {"without an owner", "{\"items\":[{\"metadata\":{\"name\":\"x-ps-1\"}}]}", {0},
+        TAKEN ", without an owner: it is not this operator's, or somebody or a webhook has removed "
+              "its ownerReferences; delete it"},
     {"of the attempt before, without the label",
         OWNED("u", LABELS("\"" API_LABEL_ATTEMPT "\":\"2\"")),
         {"DELETE /api/v1/namespaces/ns/pods/x-ps-1 ", 200, "{}"}, ""},
@@ -568,7 +580,8 @@ static void warnings_of_creates_are_kept(void **state) {
     char headers[CO_ARRAY_LEN(warned)][64];
     for (size_t i = 0; i < CO_ARRAY_LEN(warned); i++) {
         (void)snprintf(headers[i], sizeof(headers[i]), header, warned[i] ? warned[i] : "");
-        steps[i] = (struct fake_step){"POST", 201, "{}", FAKE_KEEP, warned[i] ? headers[i] : NULL};
+        steps[i] =
+            (struct fake_step){"POST", 201, LABELLED_POD, FAKE_KEEP, warned[i] ? headers[i] : NULL};
         w->action[i] = action(PLAN_CREATE, PLAN_KIND_POD, "x-ps-0");
     }
     w->plan.n_actions = CO_ARRAY_LEN(warned);

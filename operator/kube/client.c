@@ -2,6 +2,10 @@
  * request.c builds requests, transport.c sends them. */
 #include "operator/kube/client.h"
 
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/log.h"
 #include "common/version.h"
 #include "operator/kube/item.h"
 #include "operator/kube/op.h"
@@ -13,6 +17,7 @@ enum {
     QUEUE_MAX = 65536,
     RETRY_MS = 1000,    /* after a 429 without Retry-After */
     RETRY_MIN_MS = 100, /* after any 429 */
+    PAUSE_LOGGED_MS = 5000,
 };
 #define QUEUE_MAX_BYTES ((size_t)128 << 20)
 #define METADATA_LIST                                                                              \
@@ -22,6 +27,15 @@ enum {
 #define ERROR_REPLY_MAX ((size_t)16 << 20) /* bytes that a stream may buffer at a time */
 
 /* ---- the end of a request ---- */
+
+static int err_late(struct co_err *err, const struct kube_class_queue *class, int64_t now) {
+    int64_t pause = class->paused_until - now;
+    return pause <= 0 ? co_err_set(err, CO_TIMEOUT, "deadline passed in the queue")
+                      : co_err_set(err, CO_TIMEOUT,
+                            "not sent: the API server asks to wait, %" PRId64
+                            " s more (429 Too Many Requests)",
+                            (pause + 999) / 1000);
+}
 
 static void sample_request(const struct kube_op *op, int status, int code, size_t received) {
     const struct kube_client *c = op->c;
@@ -80,6 +94,10 @@ static bool sent_back(struct kube_op *op, const struct kube_xfer_result *r) {
     int64_t until = now + (ms > RETRY_MIN_MS ? ms : RETRY_MIN_MS);
     if (now >= class->paused_until) { /* halve only once for all 429s that come together */
         class->allowed = class->allowed > 1 ? class->allowed / 2 : 1;
+        if (ms >= PAUSE_LOGGED_MS) {
+            co_log_warn("API server asks to wait before requests of this class are sent again",
+                CO_S("request", op->what), CO_I("status", r->status), CO_I("seconds", ms / 1000));
+        }
     }
     class->paused_until = until > class->paused_until ? until : class->paused_until;
     return !op->deadline || until < op->deadline;
@@ -96,7 +114,7 @@ static void answer_done(struct answer *a) {
     kube_item_done(&a->item);
 }
 
-static int read_answer(const struct kube_op *op, const struct kube_xfer_result *r,
+static int parse_answer(const struct kube_op *op, const struct kube_xfer_result *r,
     struct answer *ret, struct co_err *err) {
     bool good = r->status < 300;
     bool tree = good && op->answer == KUBE_TREE;
@@ -111,6 +129,22 @@ static int read_answer(const struct kube_op *op, const struct kube_xfer_result *
     CO_TRY(kube_proto_read(op->proto, r->text, r->len, &doc, err));
     ret->item = kube_item_proto(&doc);
     ret->tree = tree ? co_json_of_nodes(ret->item.object.nodes) : NULL;
+    return 0;
+}
+
+/* A proxy answers 200 and {}, too: who asked would wait for the object. */
+static int read_answer(const struct kube_op *op, const struct kube_xfer_result *r,
+    struct answer *ret, struct co_err *err) {
+    CO_TRY(parse_answer(op, r, ret, err));
+    if (r->status >= 300 || !op->object || op->answer == KUBE_TEXT) {
+        return 0;
+    }
+    const char *name = ret->tree ? co_json_str(ret->tree, "metadata", "name")
+                                 : co_jnode_str(ret->item.object.nodes, "metadata", "name");
+    if (!name || strcmp(name, op->object) != 0) {
+        return co_err_set(err, CO_INVALID, "the answer is %s%.80s, expected the object %s",
+            name ? "another object, " : "no object", name ? name : "", op->object);
+    }
     return 0;
 }
 
@@ -208,8 +242,9 @@ static bool start_next(struct kube_client *c, struct kube_class_queue *class) {
     struct kube_cred_view view = {0};
     struct co_err err = {0};
     bool pending;
-    if (op->deadline && op->deadline <= co_loop_now(c->loop)) {
-        co_err_set(&err, CO_TIMEOUT, "deadline passed in the queue");
+    int64_t now = co_loop_now(c->loop);
+    if (op->deadline && op->deadline <= now) {
+        (void)err_late(&err, class, now);
     } else if (!kube_cred_get(c->cred, &view, &pending, &err)) {
         start_request(op, &view);
         return true;
@@ -261,24 +296,30 @@ static void pump_soon(void *arg) {
     co_timer_start(c->soon, 0);
 }
 
-static void fail_late(const struct kube_op_list *l, int64_t now) {
+static void fail_late(
+    const struct kube_op_list *l, const struct kube_class_queue *class, int64_t now) {
     struct kube_op *next;
     for (struct kube_op *op = TAILQ_FIRST(l); op; op = next) {
         next = TAILQ_NEXT(op, link);
         if (op->deadline && op->deadline <= now) {
             struct co_err err = {0};
-            co_err_set(&err, CO_TIMEOUT, "deadline passed in the queue");
+            (void)err_late(&err, class, now);
             kube_op_fail(op, &err);
         }
     }
 }
 
+struct late_look {
+    const struct kube_class_queue *class;
+    int64_t now;
+};
+
 /* The tenant is not freed by this, since failed requests still count. */
 static void fail_late_of(void *arg, struct co_link *l) {
     const struct kube_tenant *t = (struct kube_tenant *)l;
-    const int64_t *now = arg;
+    const struct late_look *late = arg;
     for (size_t k = 0; t->waiting && k < KUBE_FLOWS; k++) {
-        fail_late(&t->flows[k], *now);
+        fail_late(&t->flows[k], late->class, late->now);
     }
 }
 
@@ -286,7 +327,8 @@ static void on_tick(void *arg) {
     struct kube_client *c = arg;
     int64_t now = co_loop_now(c->loop);
     for (size_t i = 0; i < KUBE_ALL_LANES; i++) {
-        co_index_each(&c->classes[i].tenants, fail_late_of, &now);
+        struct late_look late = {&c->classes[i], now};
+        co_index_each(&c->classes[i].tenants, fail_late_of, &late);
     }
     if (c->waiting) {
         co_timer_start(c->tick, KUBE_TICK_MS);

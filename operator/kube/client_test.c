@@ -1,5 +1,6 @@
 #include "operator/kube/client.h"
 
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -131,7 +132,7 @@ static void verbs_become_requests(void **state) {
     };
     struct fake_step steps[CO_ARRAY_LEN(rows)];
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        steps[i] = (struct fake_step){rows[i].expect[0], 200, "{}", FAKE_KEEP, NULL};
+        steps[i] = (struct fake_step){rows[i].expect[0], 200, FAKE_OBJECT("x"), FAKE_KEEP, NULL};
     }
     begin(w, steps, CO_ARRAY_LEN(steps));
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
@@ -147,7 +148,7 @@ static void verbs_become_requests(void **state) {
             assert_non_null(strstr(w->server.requests[i], rows[i].expect[k]));
         }
         assert_int_equal(w->sample.sent, rows[i].body ? 7 : 0);
-        assert_int_equal(w->sample.received, 2);
+        assert_int_equal(w->sample.received, strlen(FAKE_OBJECT("x")));
         assert_int_equal(w->sample.status, 200);
     }
     assert_false(w->server.wrong);
@@ -177,6 +178,10 @@ static void answers_that_no_api_server_gives_are_errors(void **state) {
         int code;
     } rows[] = {
         {{NULL, 200, "<html>login"}, CO_UNAVAILABLE},
+        {{NULL, 200, ""}, CO_UNAVAILABLE},
+        {{NULL, 200, "{}"}, CO_UNAVAILABLE},
+        {{NULL, 200, "{\"kind\":\"Status\",\"status\":\"Success\"}"}, CO_UNAVAILABLE},
+        {{NULL, 200, FAKE_OBJECT("y")}, CO_UNAVAILABLE},
         {{NULL, 302, ""}, CO_INTERNAL},
         {{NULL, 502, "<html>bad gateway"}, CO_UNAVAILABLE},
         {{NULL, 200, "{\"a\":", FAKE_CUT}, CO_UNAVAILABLE},
@@ -187,7 +192,7 @@ static void answers_that_no_api_server_gives_are_errors(void **state) {
         void *s;
         setup(&s);
         struct world *w = s;
-        w->opts.reply_max = 40;
+        w->opts.reply_max = 45;
         begin(w, &rows[i].step, 1);
         (void)send_name(w, KUBE_CLASS_WORK, "x");
         until_calls(w, 1);
@@ -238,7 +243,7 @@ static void a_deadline_holds_in_the_queue(void **state) {
 static void a_deadline_ends_a_request_in_flight(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {
-        {"/pods/a ", 0, NULL, FAKE_HOLD}, {"/pods/c ", 200, "{}"}};
+        {"/pods/a ", 0, NULL, FAKE_HOLD}, {"/pods/c ", 200, FAKE_OBJECT("c")}};
     begin(w, steps, CO_ARRAY_LEN(steps));
     struct kube_req a = kube_req_for(KUBE_GET, &pods, "d", "a", on_done, w);
     a.deadline_ms = 1000;
@@ -256,7 +261,8 @@ static void a_deadline_ends_a_request_in_flight(void **state) {
 static void lanes_have_budgets_of_their_own(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{"/work", 0, NULL, FAKE_HOLD},
-        {"/work", 0, NULL, FAKE_HOLD}, {"/status", 200, "{}"}, {"/work", 200, "{}"}};
+        {"/work", 0, NULL, FAKE_HOLD}, {"/status", 200, FAKE_OBJECT("status")},
+        {"/work", 200, FAKE_OBJECT("work")}};
     struct kube_op *work[5];
     w->opts.lane_limit[KUBE_CLASS_WORK] = 2;
     begin(w, steps, CO_ARRAY_LEN(steps));
@@ -287,8 +293,9 @@ static void lanes_have_budgets_of_their_own(void **state) {
 
 static void flows_take_turns(void **state) {
     struct world *w = *state;
-    static const struct fake_step steps[] = {
-        {"/big", 200, "{}"}, {"/small", 200, "{}"}, {"/big", 200, "{}"}, {"/big", 200, "{}"}};
+    static const struct fake_step steps[] = {{"/big", 200, FAKE_OBJECT("big")},
+        {"/small", 200, FAKE_OBJECT("small")}, {"/big", 200, FAKE_OBJECT("big")},
+        {"/big", 200, FAKE_OBJECT("big")}};
     w->opts.lane_limit[KUBE_CLASS_WORK] = 1;
     begin(w, steps, CO_ARRAY_LEN(steps));
     for (size_t i = 0; i < 4; i++) {
@@ -303,9 +310,9 @@ static void flows_take_turns(void **state) {
 
 static void namespaces_take_turns_whatever_their_flows(void **state) {
     struct world *w = *state;
-    static const struct fake_step steps[] = {{"/big/pods/a", 200, "{}"},
-        {"/small/pods/x", 200, "{}"}, {"/big/pods/c", 200, "{}"}, {"/small/pods/y", 200, "{}"},
-        {"/big/pods/b", 200, "{}"}};
+    static const struct fake_step steps[] = {{"/big/pods/a", 200, FAKE_OBJECT("a")},
+        {"/small/pods/x", 200, FAKE_OBJECT("x")}, {"/big/pods/c", 200, FAKE_OBJECT("c")},
+        {"/small/pods/y", 200, FAKE_OBJECT("y")}, {"/big/pods/b", 200, FAKE_OBJECT("b")}};
     static const struct {
         const char *ns, *name;
         uint64_t flow;
@@ -325,8 +332,9 @@ static void namespaces_take_turns_whatever_their_flows(void **state) {
 static void a_429_is_waited_out(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{"/pods/", 429, "{}", FAKE_KEEP, "Retry-After: 1\r\n"},
-        {"/pods/", 429, "{}", FAKE_KEEP, "Retry-After: 1\r\n"}, {"/status ", 200, "{}"},
-        {"/pods/", 200, "{}"}, {"/pods/", 200, "{}"}};
+        {"/pods/", 429, "{}", FAKE_KEEP, "Retry-After: 1\r\n"},
+        {"/status ", 200, FAKE_OBJECT("status")}, {"/pods/a ", 200, FAKE_OBJECT("a")},
+        {"/pods/b ", 200, FAKE_OBJECT("b")}};
     w->opts.lane_limit[KUBE_CLASS_WORK] = 2;
     begin(w, steps, CO_ARRAY_LEN(steps));
     (void)send_name(w, KUBE_CLASS_WORK, "a");
@@ -359,11 +367,35 @@ static void a_429_is_reported_when_there_is_no_time_to_wait(void **state) {
     assert_int_equal(w->retry_after_ms, 7000);
 }
 
+/* A gateway's hour would stop the jobs of all namespaces. */
+static void a_429_is_waited_out_for_half_a_minute_at_most(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {{NULL, 429, "{}", FAKE_KEEP, "Retry-After: 3600\r\n"}};
+    begin(w, steps, 1);
+    struct kube_req req = kube_req_for(KUBE_GET, &pods, "d", "a", on_done, w);
+    req.deadline_ms = 120 * 1000;
+    (void)kube_do(w->client, &req);
+    while (w->samples < 1 && !w->late) {
+        co_loop_turn(w->loop);
+    }
+    req.name = "b";
+    req.deadline_ms = 1;
+    (void)kube_do(w->client, &req);
+    until_calls(w, 1);
+    assert_int_equal(w->code, CO_TIMEOUT);
+    int64_t s = 0;
+    assert_int_equal(
+        sscanf(w->error, "get pods d/b: not sent: the API server asks to wait, %" SCNd64 " s", &s),
+        1);
+    assert_in_range(s, 1, 32);
+    assert_int_equal(kube_client_pending(w->client), 1);
+}
+
 /* Else the server's load would cost the leader its lease. */
 static void a_lease_waits_for_a_second_whatever_a_429_asks_for(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {
-        {NULL, 429, "{}", FAKE_KEEP, "Retry-After: 32\r\n"}, {NULL, 200, "{}"}};
+        {NULL, 429, "{}", FAKE_KEEP, "Retry-After: 32\r\n"}, {NULL, 200, FAKE_OBJECT("a")}};
     begin(w, steps, CO_ARRAY_LEN(steps));
     struct kube_req req = kube_req_for(KUBE_GET, &pods, "d", "a", on_done, w);
     req.class = KUBE_CLASS_LEASE;
@@ -382,7 +414,7 @@ static void a_webhooks_429_is_an_answer(void **state) {
             "{\"kind\":\"Status\",\"reason\":\"TooManyRequests\",\"message\":\"admission "
             "webhook \\\"x\\\" denied the request: later\"}",
             FAKE_KEEP, "Retry-After: 3600\r\n"},
-        {NULL, 200, "{}"}};
+        {NULL, 200, FAKE_OBJECT("y")}};
     begin(w, steps, 2);
     (void)send_name(w, KUBE_CLASS_WORK, "x");
     until_calls(w, 1);
@@ -412,8 +444,10 @@ static void a_token_file_is_read_again_when_it_is_refused(void **state) {
     struct world *w = *state;
     char path[] = "/tmp/kube-token-XXXXXX";
     co_close(mkstemp(path));
-    static const struct fake_step steps[] = {{"Authorization: Bearer one\r\n", 200, "{}"},
-        {"Authorization: Bearer one\r\n", 401, "{}"}, {"Authorization: Bearer two\r\n", 200, "{}"},
+    static const struct fake_step steps[] = {
+        {"Authorization: Bearer one\r\n", 200, FAKE_OBJECT("x")},
+        {"Authorization: Bearer one\r\n", 401, "{}"},
+        {"Authorization: Bearer two\r\n", 200, FAKE_OBJECT("x")},
         {"Authorization: Bearer two\r\n", 401, "{}"}, {"Authorization: Bearer two\r\n", 401, "{}"}};
     assert_int_equal(co_file_write(path, "one\n", 4, 0600, NULL), 0);
     w->cfg->token_file = co_xstrdup(path);
@@ -434,7 +468,8 @@ static void a_token_file_is_read_again_when_it_is_refused(void **state) {
 
 static void name_and_password_become_basic_auth(void **state) {
     struct world *w = *state;
-    static const struct fake_step steps[] = {{"Authorization: Basic dTpwOnE=\r\n", 200, "{}"}};
+    static const struct fake_step steps[] = {
+        {"Authorization: Basic dTpwOnE=\r\n", 200, FAKE_OBJECT("x")}};
     w->cfg->username = co_xstrdup("u");
     w->cfg->password = co_xstrdup("p:q");
     begin(w, steps, 1);
@@ -462,8 +497,9 @@ static void requests_fail_with_their_credential(void **state) {
 
 static void a_plugin_is_asked_once_for_many_requests(void **state) {
     struct world *w = *state;
-    static const struct fake_step steps[] = {{"Authorization: Bearer from-plugin\r\n", 200, "{}"},
-        {"Authorization: Bearer from-plugin\r\n", 200, "{}"},
+    static const struct fake_step steps[] = {
+        {"Authorization: Bearer from-plugin\r\n", 200, FAKE_OBJECT("x")},
+        {"Authorization: Bearer from-plugin\r\n", 200, FAKE_OBJECT("y")},
         {"Authorization: Bearer from-plugin\r\n", 401, "{}"}};
     struct kube_exec *e = co_xcalloc(1, sizeof(*e));
     e->command = co_xstrdup("sh");
@@ -517,6 +553,7 @@ int main(void) {
         WORLD_TEST(namespaces_take_turns_whatever_their_flows),
         WORLD_TEST(a_429_is_waited_out),
         WORLD_TEST(a_429_is_reported_when_there_is_no_time_to_wait),
+        WORLD_TEST(a_429_is_waited_out_for_half_a_minute_at_most),
         WORLD_TEST(a_lease_waits_for_a_second_whatever_a_429_asks_for),
         WORLD_TEST(a_webhooks_429_is_an_answer),
         WORLD_TEST(a_queue_has_a_maximum),

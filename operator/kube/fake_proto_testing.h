@@ -1,5 +1,5 @@
 /* For tests only: translates JSON to the protobuf that an API server would have sent.  Knows the
- * name and version of objects, lists, Statuses and watch events. */
+ * name, version and labels of objects, lists, Statuses and watch events. */
 #pragma once
 
 #include <stdio.h>
@@ -41,6 +41,14 @@ static inline void fake_item(struct co_buf *b, const json_t *object) {
     CO_AUTOBUF struct co_buf meta = CO_BUF(4096);
     fake_text(&meta, 1, co_json_str(object, "metadata", "name"));
     fake_text(&meta, 6, co_json_str(object, "metadata", "resourceVersion"));
+    const char *key;
+    json_t *value;
+    json_object_foreach(co_json_at(object, "metadata", "labels"), key, value) {
+        CO_AUTOBUF struct co_buf label = CO_BUF(4096);
+        fake_text(&label, 1, key);
+        fake_text(&label, 2, json_string_value(value));
+        fake_bytes(&meta, 11, label.data, label.len);
+    }
     fake_text(&meta, 17, "managed by nobody");
     fake_bytes(b, 1, meta.data, meta.len);
 }

@@ -25,6 +25,9 @@ enum fake_then {
     FAKE_END,  /* a complete chunked answer */
 };
 
+/* The body of an object of this name. */
+#define FAKE_OBJECT(name) "{\"metadata\":{\"name\":\"" name "\"}}"
+
 struct fake_step {
     const char *expect; /* part of the request (line, headers and body); NULL: any */
     int status;         /* 0: no answer */

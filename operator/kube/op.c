@@ -118,6 +118,7 @@ void kube_op_free(struct kube_op *op) {
     free(op->resource);
     free(op->subresource);
     free(op->what);
+    free(op->object);
     free(op->body);
     free(op->err);
     free(op);

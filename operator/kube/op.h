@@ -40,6 +40,7 @@ struct kube_op {
     char *resource;    /* plural, or the path asked for */
     char *subresource; /* or NULL */
     char *what;        /* "create pods default/x", for messages */
+    char *object;      /* the name of what a success answers with; NULL: of no certain object */
     char *body;
     size_t body_len;
     const char *content_type;

@@ -94,6 +94,20 @@ static void name_op(struct kube_op *op, const struct kube_req *req) {
         *object ? co_xasprintf("%s %s %s", verb, kind, object) : co_xasprintf("%s %s", verb, kind);
 }
 
+/* The object that was read or written is the answer.  A review has no name. */
+static const char *answered_object(const struct kube_req *req) {
+    switch (req->path || req->metadata_only ? KUBE_LIST : req->verb) {
+    case KUBE_GET:
+    case KUBE_UPDATE:
+    case KUBE_PATCH:
+        return req->name;
+    case KUBE_CREATE:
+        return json_string_value(co_json_at(req->body, "metadata", "name"));
+    default:
+        return NULL;
+    }
+}
+
 struct kube_op *kube_op_new(struct kube_client *c, const struct kube_req *req, int class,
     void (*data)(void *, const char *, size_t)) {
     struct kube_op *op = co_xcalloc(1, sizeof(*op));
@@ -118,6 +132,8 @@ struct kube_op *kube_op_new(struct kube_client *c, const struct kube_req *req, i
         .done = req->done,
         .arg = req->arg,
     };
+    const char *object = answered_object(req);
+    op->object = object ? co_xstrdup(object) : NULL;
     name_op(op, req);
     if (req->body) {
         op->body = co_json_dump(req->body);

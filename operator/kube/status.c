@@ -6,7 +6,8 @@
 
 #include "common/utf8.h"
 
-enum { RETRY_MAX_S = 3600 };
+/* An API server asks for up to 32 s; a gateway that asks for an hour would stop all jobs. */
+enum { RETRY_MAX_S = 32 };
 
 /* The first row that matches decides. */
 static const struct {

@@ -100,6 +100,17 @@ def test_a_job_that_is_rejected_for_ever_is_quiet(plane, operator, kubelet, ns, 
     plane.wait_phase(ns, "j", "Running")
 
 
+def test_a_success_without_the_object_is_none(plane, operator, kubelet, ns, proxied_rig):
+    """A proxy that answers 200 for a while: nothing was done, and no watch will say so."""
+    proxy, config = proxied_rig
+    operator(kubeconfig=config)
+    proxy.faults = [Fault(f"PATCH .*/{ns}/paddlejobs/.*/status", "status", status=200, body="{}", times=1),
+                    Fault(f"POST .*/{ns}/pods", "status", status=201, body="", times=5)]
+    plane.create(ns, "j", ps=1, worker=2)
+    plane.wait_phase(ns, "j", "Running")
+    assert [f.hits for f in proxy.faults] == [1, 5]
+
+
 def test_conflicts_without_end_are_quiet(plane, operator, kubelet, ns, proxied_rig):
     proxy, config = proxied_rig
     operator(kubeconfig=config)
