@@ -100,14 +100,15 @@ class Nodes:
         return value
 
     def finish(self, codes=None, nodes=None, seconds=SECONDS):
-        """Waits for the end of all launchers, which must be these exit codes; all 0 when there are none."""
+        """Waits for the end of all launchers, with these exit codes, or sets of what each may be; all 0 when there are none."""
         nodes = nodes or self.list
         end = time.monotonic() + seconds
         for n in nodes:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 n.p.wait(max(0, end - time.monotonic()))
         got, want = [n.p.poll() for n in nodes], codes or [0] * len(nodes)
-        assert got == want, f"exit codes are {got}, expected {want} within {seconds} s (None: still running)\n{self.story()}"
+        fits = len(got) == len(want) and all(g in w if isinstance(w, set) else g == w for g, w in zip(got, want))
+        assert fits, f"exit codes are {got}, expected {want} within {seconds} s (None: still running)\n{self.story()}"
 
     def lines(self, pattern):
         """All lines of all children's logs that match, sorted; the groups, where there are some."""

@@ -15,6 +15,9 @@ ONLY_ONE = {
     "PADDLE_HETER_TRAINER_IP_PORT_LIST": "of 2.0, whose launcher ours imitates there; newer ones call it PADDLE_ALL_HETER_...",
     "PADDLE_COORDINATOR_ENDPOINTS": "empty; what that launcher became in newer Paddles, for federated training",
     "PADDLERUN_PYTHON": "given to ours by this test",
+    **dict.fromkeys(("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+                     "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS"),
+                    "torchrun's, for scripts of PyTorch (docs/torchrun.md)"),
 }
 
 # Wheel, options; addresses of the nodes, where there are several.

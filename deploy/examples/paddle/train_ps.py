@@ -38,7 +38,7 @@ def model():
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--output", default="output")
-    p.add_argument("--batches", type=int, default=400)
+    p.add_argument("--batches", type=int, default=1000)
     args = p.parse_args()
 
     paddle.enable_static()
