@@ -1439,15 +1439,16 @@ struct rt_progress {
     uint64_t pass, samples, steps; /* steps: of all passes */
     double loss;
     int64_t printed_ms;
-    uint64_t spare[4];
+    uint64_t answered; /* by rt_progress_due: 1 no, 2 yes */
+    uint64_t spare[3];
 };
 /* Begins a pass, numbered from 0. */
 void rt_progress_begin(struct rt_progress *p, uint64_t pass);
 /* Adds n samples with this mean loss.  A printed line has the mean since the line before. */
 void rt_progress_add(struct rt_progress *p, size_t n, double loss);
-/* Whether the next rt_progress_add or rt_progress_end prints. */
-bool rt_progress_due(const struct rt_progress *p);
-void rt_progress_end(struct rt_progress *p);
+/* Whether the next rt_progress_add prints, which then keeps to this answer. */
+bool rt_progress_due(struct rt_progress *p);
+void rt_progress_end(struct rt_progress *p); /* prints what no line has yet */
 
 #ifdef __cplusplus
 }

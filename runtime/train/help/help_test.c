@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "common/buf.h"
+#include "common/clock_testing.h"
 #include "common/mem.h"
 #include "common/ports_testing.h"
 #include "runtime/rt.h"
@@ -239,6 +240,32 @@ static void progress_more(void) {
     rt_progress_end(&p);
 }
 
+/* The clock may pass the deadline between a program's question and its step. */
+static void progress_asked(void) {
+    struct rt_progress p = {.every_ms = 60 * 1000};
+
+    rt_progress_begin(&p, 0);
+    assert_false(rt_progress_due(&p));
+    co_test_clock_forward(60 * 1000);
+    rt_progress_add(&p, 1, 1.0);
+    assert_int_equal(p.samples, 1); /* not printed */
+    rt_progress_add(&p, 1, 2.0);
+    assert_int_equal(p.samples, 0);
+    co_test_clock_forward(60 * 1000);
+    assert_true(rt_progress_due(&p));
+    rt_progress_add(&p, 1, 3.0);
+    assert_int_equal(p.samples, 0);
+}
+
+static void a_line_is_printed_where_it_was_due(void **state) {
+    char text[256];
+
+    (void)state;
+    printed(progress_asked, text, sizeof(text));
+    assert_string_equal(
+        text, "TRAIN ---> pass: 0 loss: 1.500000\n\nTRAIN ---> pass: 0 loss: 3.000000\n\n");
+}
+
 static void the_classic_lines(void **state) {
     char text[256];
     const char *want = "TRAIN ---> pass: 0 loss: 0.250000 auc: 0.5 examples/s: ";
@@ -258,6 +285,7 @@ int main(void) {
         cmocka_unit_test(a_restart_resumes_with_values_and_optimizer),
         cmocka_unit_test(a_trainer_resumes_behind_its_last_step),
         cmocka_unit_test(the_classic_lines),
+        cmocka_unit_test(a_line_is_printed_where_it_was_due),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

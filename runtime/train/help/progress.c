@@ -39,15 +39,19 @@ void rt_progress_begin(struct rt_progress *p, uint64_t pass) {
     p->printed_ms = co_now_ms();
 }
 
-bool rt_progress_due(const struct rt_progress *p) {
-    return co_now_ms() - p->printed_ms >= (p->every_ms > 0 ? p->every_ms : EVERY_MS);
+bool rt_progress_due(struct rt_progress *p) {
+    bool due = co_now_ms() - p->printed_ms >= (p->every_ms > 0 ? p->every_ms : EVERY_MS);
+    p->answered = due ? 2 : 1;
+    return due;
 }
 
 void rt_progress_add(struct rt_progress *p, size_t n, double loss) {
     p->samples += n;
     p->steps++;
     p->loss += loss * (double)n;
-    if (rt_progress_due(p)) {
+    bool due = p->answered ? p->answered == 2 : rt_progress_due(p);
+    p->answered = 0;
+    if (due) {
         print(p, co_now_ms());
     }
 }
