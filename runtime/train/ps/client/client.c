@@ -173,7 +173,7 @@ void rt_client_close(struct rt_client *c) {
     psc_step_drop(c);
     psc_communicator_stop(c->communicator);
     psc_geo_close(c->geo);
-    psc_links_leave(c, finished ? "finished" : co_err_text(&err), false);
+    psc_links_leave(c, PSC_LINKS_WELCOMED, finished ? "finished" : co_err_text(&err), false);
     client_free(c);
 }
 

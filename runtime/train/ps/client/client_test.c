@@ -131,6 +131,7 @@ static void on_frame(void *arg, struct rpc_stream *s, struct rpc_frame *f_own) {
         return;
     }
     if (is_control(f, RPC__CONTROL__BODY_BEGIN)) {
+        k->fresh = false;
         answer(s, f, 0, f->head.seq);
         return;
     }

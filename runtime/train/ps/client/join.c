@@ -217,7 +217,7 @@ static int give_up(struct rt_client *c, struct co_err *err) {
 }
 
 /* Sends another hello to doubtful servers, over the existing connections: a server takes a closed
- * one for a lost trainer.  Returns how many servers it asked. */
+ * one for a lost trainer. */
 static int ask_again(struct rt_client *c, struct co_err *err) {
     CO_AUTOFREE uint32_t *which = co_xcalloc(c->n_servers, sizeof(*which));
     CO_AUTOFREE struct rt_call **calls = co_xcalloc(c->n_servers, sizeof(struct rt_call *));
@@ -227,23 +227,53 @@ static int ask_again(struct rt_client *c, struct co_err *err) {
         (void)!psc_greet_hello(c, which[i], &calls[i], &final);
     }
     wait_greetings(c, which, calls, n, &final);
-    return final.code ? co_err_set(err, final.code, "%s", final.msg) : (int)n;
+    return final.code ? co_err_set(err, final.code, "%s", final.msg) : 0;
+}
+
+/* A server was lost before this trainer had begun there, and it has begun at others.  Where the job
+ * begins may be another place now, which those must learn, too: leaves them, to join them again.
+ * Returns how many. */
+static uint32_t leave_begun(struct rt_client *c) {
+    CO_AUTOFREE uint32_t *which = co_xcalloc(c->n_servers, sizeof(*which));
+    struct co_err why = {0};
+    co_err_set(&why, CO_PEERLOST, "another server was lost while the job began");
+    uint32_t n = psc_links_put_down(c, which);
+    if (n > 0) {
+        psc_links_leave(c, PSC_LINKS_LEFT, why.msg, true);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        psc_link_drop(c, which[i], &why);
+    }
+    return n;
+}
+
+/* Until all have sent a welcome, none of them before a begin that this trainer has sent since. */
+static int greet_all(struct rt_client *c, struct co_err *err) {
+    CO_TRY(attempt_join(c, err));
+    if (count_missing(c) == 0 && leave_begun(c) > 0) {
+        CO_TRY(attempt_join(c, err));
+    }
+    if (count_missing(c) == 0) {
+        return ask_again(c, err);
+    }
+    return 0;
 }
 
 static bool note_joined(struct rt_client *c) {
     for (uint32_t i = 0; i < c->n_servers; i++) {
         c->base[i + 1] = c->base[i] + psc_link_welcomed(c, i).shards;
     }
-    return psc_links_joined(c);
+    bool joined = psc_links_joined(c);
+    c->progress.lived = joined ? c->progress.era : c->progress.lived;
+    return joined;
 }
 
 static int join_until(struct rt_client *c, int64_t until_ms, struct co_err *err) {
     int64_t begun = co_now_ms(), printed = begun - PRINT_MS, warn = PRINT_MS;
     int64_t ask_ms = co_interrupt_next();
     for (;;) {
-        CO_TRY(attempt_join(c, err));
-        if (count_missing(c) == 0) {
-            CO_TRY(ask_again(c, err));
+        CO_TRY(greet_all(c, err));
+        if (count_missing(c) == 0) { /* none was lost when it was asked again */
             CO_TRY(psc_muster_choose(c, err));
             CO_TRY(begin_all(c, err));
         }
@@ -286,7 +316,7 @@ int psc_client_rejoin(struct rt_client *c, struct co_err *err) {
     psc_step_drop(c);
     psc_communicator_clear(c->communicator);
     psc_reconnector_join(c);
-    psc_links_leave(c, why.msg, true);
+    psc_links_leave(c, PSC_LINKS_GREETED, why.msg, true);
     for (uint32_t i = 0; i < c->n_servers; i++) {
         psc_link_drop(c, i, &why);
     }

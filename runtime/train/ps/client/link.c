@@ -92,7 +92,7 @@ static bool is_away(const struct psc_link *l) {
 
 static void come_back(struct psc_link *l) {
     struct psc_links *k = l->c->links;
-    l->welcome.fresh = l->welcome.replaced = false; /* this trainer has begun there */
+    l->welcome.replaced = false; /* this trainer has begun there */
     l->up_ms = co_now_ms();
     if (!is_away(l)) {
         l->spare_ms = l->c->options.return_ms;
@@ -498,13 +498,24 @@ bool psc_links_await_broken(struct rt_client *c, int64_t next_ms) {
     return works;
 }
 
-/* The stream is open, and the server has sent a welcome; or, if this trainer comes back, may be
- * about to: a server that has its hello would take a mere end for its loss. */
-static bool is_left(const struct psc_link *l, bool returns) {
-    return l->stream && l->state >= (returns ? PSC_LINK_HELLO : PSC_LINK_WELCOME);
+uint32_t psc_links_put_down(struct rt_client *c, uint32_t *ret_which) {
+    uint32_t n = 0;
+    psc_lock(c);
+    for (uint32_t i = 0; i < c->links->n; i++) {
+        if (c->links->at[i].state == PSC_LINK_UP) {
+            psc_link_set(&c->links->at[i], PSC_LINK_LEFT);
+            ret_which[n++] = i;
+        }
+    }
+    psc_unlock(c);
+    return n;
 }
 
-void psc_links_leave(struct rt_client *c, const char *why, bool returns) {
+static bool is_left(const struct psc_link *l, unsigned in) {
+    return l->stream && in & 1U << l->state;
+}
+
+void psc_links_leave(struct rt_client *c, unsigned in, const char *why, bool returns) {
     Rpc__Leave leave = RPC__LEAVE__INIT;
     leave.why = (char *)(uintptr_t)why;
     leave.returns = returns;
@@ -517,14 +528,14 @@ void psc_links_leave(struct rt_client *c, const char *why, bool returns) {
     for (uint32_t i = 0; i < c->links->n; i++) {
         struct psc_link *l = &c->links->at[i];
         struct rpc_frame *f = NULL;
-        if (is_left(l, returns) && ps_control_pack(&m, NULL, &f, NULL) == 0) {
+        if (is_left(l, in) && ps_control_pack(&m, NULL, &f, NULL) == 0) {
             (void)!rpc_stream_send(l->stream, f, NULL);
         }
     }
     do {
         open = false;
         for (uint32_t i = 0; i < c->links->n; i++) {
-            open = open || is_left(&c->links->at[i], returns);
+            open = open || is_left(&c->links->at[i], in);
         }
         in_time = !open || psc_client_wait(c, deadline);
     } while (open && in_time);

@@ -19,6 +19,9 @@ enum {
     PSC_LINKS_MISSING = 1U << PSC_LINK_DOWN | 1U << PSC_LINK_HELLO,
     PSC_LINKS_WELCOME = 1U << PSC_LINK_WELCOME,
     PSC_LINKS_BEGUN = 1U << PSC_LINK_BEGUN,
+    PSC_LINKS_LEFT = 1U << PSC_LINK_LEFT,
+    PSC_LINKS_WELCOMED = PSC_LINKS_WELCOME | PSC_LINKS_BEGUN | 1U << PSC_LINK_UP | PSC_LINKS_LEFT,
+    PSC_LINKS_GREETED = 1U << PSC_LINK_HELLO | PSC_LINKS_WELCOMED,
 };
 
 /* Where the client is: its links as a whole. */
@@ -91,6 +94,9 @@ void psc_links_finished(struct rt_client *c);
 void psc_links_forget(struct rt_client *c);
 /* Waits until a link is away, and at least until next_ms.  False: the client has failed. */
 bool psc_links_await_broken(struct rt_client *c, int64_t next_ms);
-/* Reports to the servers why this trainer leaves, and waits briefly for the streams' end.
- * `returns`: the trainer rejoins at once, as another incarnation. */
-void psc_links_leave(struct rt_client *c, const char *why, bool returns);
+/* Reports to the servers of links `in` these states why this trainer leaves, and waits briefly for
+ * the streams' end.  `returns`: the trainer joins again at once; then also to servers that have its
+ * hello only, or may: they would take a mere end for its loss. */
+void psc_links_leave(struct rt_client *c, unsigned in, const char *why, bool returns);
+/* Takes links that are UP out of use, to be left: LEFT.  Returns how many; ret_which [servers]. */
+uint32_t psc_links_put_down(struct rt_client *c, uint32_t *ret_which);

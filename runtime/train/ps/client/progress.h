@@ -15,6 +15,7 @@ struct psc_progress {
     atomic_uint_least64_t free;     /* staleness: up to this step it need not ask servers */
     uint64_t barriers_done;         /* that the job had passed when this trainer joined */
     uint64_t era;                   /* how often the job went back to a checkpoint */
+    uint64_t lived;                 /* the era in which this trainer last used all servers */
     uint64_t restored;              /* the checkpoint that all servers must have; 0: any */
     bool no_more;                   /* this trainer makes no more steps */
     atomic_bool *done;              /* [trainers] has finished, as a server said */
