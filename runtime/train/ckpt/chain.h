@@ -14,8 +14,9 @@
  * A full checkpoint has base = number and previous = 0. A delta has what changed since `previous`;
  * its `base` is the full checkpoint at the beginning of its chain; `after` is the hash of the
  * manifest of `previous`, since another job's checkpoint may have the same number. `save`, if not
- * 0, is the mode that chose the rows (enum rt_save_mode). A chain is read from its full checkpoint
- * on:
+ * 0, is the mode that chose the rows (enum rt_save_mode). `next`, if it is not step + 1, is the
+ * step that its job makes next: `step` counts those of another job, too, whose tables it has
+ * restored. A chain is read from its full checkpoint on:
  *
  *     ckpt-10 (full)  <-  ckpt-11  <-  ckpt-12
  *
@@ -49,6 +50,7 @@ struct ckpt_point {
     uint64_t number, base, previous;
     uint64_t after; /* hash of the manifest of `previous`; 0: none, or an earlier library's */
     uint64_t step;  /* of the trainers, that is in it */
+    uint64_t next;  /* 0: step + 1 */
     bool sync;
     uint32_t save;
     uint32_t n_tables, n_parts;
@@ -59,6 +61,10 @@ struct ckpt_point {
 
 static inline bool ckpt_point_full(const struct ckpt_point *p) {
     return p->base == p->number;
+}
+/* How many steps its own job had made. */
+static inline uint64_t ckpt_point_steps(const struct ckpt_point *p) {
+    return p->next > 0 ? p->next - 1 : p->step;
 }
 void ckpt_point_done(struct ckpt_point *p);
 

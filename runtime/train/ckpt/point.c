@@ -18,6 +18,7 @@ static const struct ckpt_field point_fields[] = {
     CKPT_FIELD_EITHER(ckpt_point, "mode", sync, "async", "sync"),
     CKPT_FIELD_OPTIONAL(ckpt_point, "after", HEX, after),
     CKPT_FIELD_OPTIONAL(ckpt_point, "save", DECIMAL, save),
+    CKPT_FIELD_OPTIONAL(ckpt_point, "next", DECIMAL, next),
 };
 
 static const struct ckpt_field part_fields[] = {

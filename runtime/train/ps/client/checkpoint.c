@@ -96,6 +96,7 @@ static void fill_order(
     ret->root = a->root;
     ret->previous = a->previous;
     ret->step = a->step;
+    ret->next = a->next;
     ret->mode = a->mode;
     ret->maker = a->c->incarnation;
 }
@@ -185,7 +186,9 @@ int psc_checkpoint_begin(struct rt_client *c, const struct rt_checkpoint_options
     a->root = full ? a->number : sv->root;
     a->deltas = full ? 0 : sv->deltas + 1;
     a->mode = full && o->mode == RT_SAVE_DELTA ? RT_SAVE_BASE : o->mode;
-    a->step = sv->origin + (c->options.mode == RT_SYNC ? c->progress.steps : sv->steps);
+    bool sync = c->options.mode == RT_SYNC;
+    a->step = sv->origin + (sync ? c->progress.steps : sv->steps);
+    a->next = sync && sv->origin != 0 ? c->progress.steps + 1 : 0;
     a->begin_ms = co_now_ms();
     a->parts = co_xcalloc(c->n_servers, sizeof(*a->parts));
     Rpc__CkptOrder order;

@@ -18,6 +18,7 @@ struct psc_checkpoint_attempt {
     struct rt_call *call;
     struct rt_checkpoint_options options;
     uint64_t number, previous, root, step;
+    uint64_t next; /* as in a manifest */
     enum rt_save_mode mode;
     uint32_t deltas;
     int64_t begin_ms;
@@ -41,7 +42,7 @@ struct psc_saving {
     /* for the thread that calls rt_step: */
     uint64_t steps, due_steps;
     int64_t due_ms;
-    uint64_t origin; /* from rt_restore: the step in a manifest less the one counted here */
+    uint64_t origin; /* from a restore: the step in a manifest less the one counted here */
     pthread_t thread;
     bool threaded;     /* `thread` must be joined */
     atomic_bool again; /* the last delta was not possible: make a full one now */

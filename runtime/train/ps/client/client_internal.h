@@ -191,8 +191,8 @@ void psc_saving_open(struct rt_client *c);
 void psc_saving_close(struct rt_client *c); /* after all calls have ended */
 /* After a step of this trainer: begins a checkpoint when one is due. */
 void psc_saving_step(struct rt_client *c);
-/* The job goes back to a checkpoint: from now on the steps count from the step in its manifest. */
-void psc_saving_go_back(struct rt_client *c);
+/* The job begins, or goes back to a checkpoint: steps count on from the one in its manifest. */
+void psc_saving_joined(struct rt_client *c);
 void psc_saving_wait(struct rt_client *c); /* blocks while a checkpoint is being written */
 
 /* sparse.c, dense.c: read the servers' values, in every mode. */

@@ -57,6 +57,7 @@ static struct psc_welcome read_welcome(
         .era = w->era,
         .restored = w->restored,
         .restored_step = w->restored_step,
+        .origin = w->origin,
         .fresh = w->fresh,
         .dirty = w->dirty,
         .replaced = was->replaced ||
@@ -156,6 +157,7 @@ static int begin_frame(struct rt_client *c, struct rpc_frame **ret, struct co_er
     b.barriers = psc_client_behind(c) ? at->barriers_done : at->barriers;
     b.era = at->era;
     b.restored = psc_links_stage(c) >= PSC_FINISHING ? 0 : at->restored; /* touches no tables */
+    b.origin = at->origin;
     for (uint32_t i = 0; i < c->trainers; i++) {
         if (at->done[i]) {
             finished[b.n_finished++] = i;

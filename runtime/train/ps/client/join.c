@@ -264,7 +264,10 @@ static bool note_joined(struct rt_client *c) {
         c->base[i + 1] = c->base[i] + psc_link_welcomed(c, i).shards;
     }
     bool joined = psc_links_joined(c);
-    c->progress.lived = joined ? c->progress.era : c->progress.lived;
+    if (joined) {
+        c->progress.lived = c->progress.era;
+        psc_saving_joined(c);
+    }
     return joined;
 }
 
@@ -324,7 +327,6 @@ int psc_client_rejoin(struct rt_client *c, struct co_err *err) {
     c->former = c->incarnation;
     c->incarnation = ps_incarnation();
     (void)psc_client_tear(c, &(struct co_err){0}); /* all tables are those of the checkpoint */
-    psc_saving_go_back(c);
     int rc = psc_client_join(c, err);
     psc_geo_forget(c->geo); /* the steps are the job's now */
     CO_TRY(rc);

@@ -40,7 +40,7 @@ struct psc_welcome {
     uint64_t key;  /* of data lanes; 0: it has none */
     size_t window; /* bytes of requests and answers in flight */
     int64_t lease_ms;
-    uint64_t step, barriers, era, restored, restored_step;
+    uint64_t step, barriers, era, restored, restored_step, origin;
     bool fresh, dirty;           /* see join.c */
     bool replaced;               /* restarted since this trainer knew it */
     bool says_late;              /* for whom a step waits */

@@ -74,6 +74,7 @@ int psc_muster_choose(struct rt_client *c, struct co_err *err) {
     struct psc_progress *p = &c->progress;
     p->era = m.newest.era + back;
     p->restored = sync || back ? at->restored : 0;
+    p->origin = at->origin;
     /* With backup, others may have made steps since on a server that was replaced. */
     p->steps = back ? at->restored_step : at->step;
     p->barriers_done = 0; /* the most that any server knows: server 0 may have restarted */

@@ -17,6 +17,7 @@ struct psc_progress {
     uint64_t era;                   /* how often the job went back to a checkpoint */
     uint64_t lived;                 /* the era in which this trainer last used all servers */
     uint64_t restored;              /* the checkpoint that all servers must have; 0: any */
+    uint64_t origin;                /* its step in the manifest less the job's own */
     bool no_more;                   /* this trainer makes no more steps */
     atomic_bool *done;              /* [trainers] has finished, as a server said */
 };

@@ -115,9 +115,9 @@ void psc_saving_step(struct rt_client *c) {
 
 /* Async: nothing to do.  Steps are counted by sv->steps, which counts on whatever servers
  * restore. */
-void psc_saving_go_back(struct rt_client *c) {
+void psc_saving_joined(struct rt_client *c) {
     if (c->options.mode == RT_SYNC) {
-        c->saving->origin = 0;
+        c->saving->origin = c->progress.origin;
     }
 }
 

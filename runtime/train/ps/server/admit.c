@@ -174,6 +174,7 @@ static int send_welcome(struct pss_session *se, const struct rpc_frame *f, struc
     w.era = se->server->era;
     w.restored = se->server->at;
     w.restored_step = se->server->mode == RT_SYNC ? se->server->at_step : 0;
+    w.origin = se->server->at_origin;
     w.fresh = !se->server->begun;
     w.dirty = is_dirty(se->server);
     enum rt_nonfinite nonfinite = se->server->config.nonfinite;
@@ -330,7 +331,7 @@ static int check_era(struct pss_server *s, const Rpc__Begin *b, struct co_err *e
     }
     bool differs = b->restored > 0 && (b->restored != s->at || is_dirty(s));
     if ((b->era > s->era || !s->begun) && differs) {
-        CO_TRY(pss_server_go_back(s, b->restored, b->step, err));
+        CO_TRY(pss_server_go_back(s, b, err));
     }
     s->era = b->era;
     s->begun = true;

@@ -68,7 +68,8 @@ int pss_server_find_restored(struct pss_server *s, const char *dir, struct co_er
             (unsigned long long)s->restored->damaged, dir, (unsigned long long)p->number);
     }
     s->at = p->number;
-    s->at_step = p->step;
+    s->at_step = ckpt_point_steps(p);
+    s->at_origin = p->step - s->at_step;
     return 0;
 }
 
@@ -100,7 +101,8 @@ static uint64_t last_step(const struct pss_server *s) {
 
 /* The shards read the checkpoint, on their threads: a file system may take its time, and meanwhile
  * this thread answers pings. */
-int pss_server_go_back(struct pss_server *s, uint64_t number, uint64_t step, struct co_err *err) {
+int pss_server_go_back(struct pss_server *s, const Rpc__Begin *b, struct co_err *err) {
+    const uint64_t number = b->restored, step = b->step;
     const char *dir = s->config.restore_dir;
     if (!*dir) {
         return co_err_set(err, CO_INVALID,
@@ -123,6 +125,7 @@ int pss_server_go_back(struct pss_server *s, uint64_t number, uint64_t step, str
     }
     s->at = number;
     s->at_step = step;
+    s->at_origin = b->origin;
     ps_log_warn("%s; %llu steps are repeated", why.msg, (unsigned long long)lost);
     notify_trainers(s, &why);
     return 0;

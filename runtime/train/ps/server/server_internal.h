@@ -59,9 +59,10 @@ struct pss_server {
 
     /* From rpc_accept to rpc_close, only the rpc's thread changes what follows, except for doors,
      * load and the atomics. */
-    uint64_t era;     /* how often the job went back to a checkpoint */
-    uint64_t at;      /* number of the checkpoint that the tables come from; 0: none */
-    uint64_t at_step; /* at which that was made */
+    uint64_t era;       /* how often the job went back to a checkpoint */
+    uint64_t at;        /* number of the checkpoint that the tables come from; 0: none */
+    uint64_t at_step;   /* of this job, at which that was made */
+    uint64_t at_origin; /* its step in the manifest less at_step */
     bool ending; /* a trainer came that has finished on other servers: this one was restarted */
     bool begun;  /* a trainer has sent begin since this server was started */
     struct pss_members members;
@@ -164,10 +165,10 @@ void pss_server_barrier_say(struct pss_server *s, int64_t now);
  * barrier. */
 void pss_server_check_order(struct pss_server *s);
 
-/* checkpoint.c: has all shards load that checkpoint, which was made at that step (sync), and
- * notifies the trainers. If a shard cannot load it, pss_server_check_load ends the job. */
-CO_MUST_CHECK int pss_server_go_back(
-    struct pss_server *s, uint64_t number, uint64_t step, struct co_err *err);
+/* checkpoint.c: has all shards load the checkpoint that a begin names, which was made at its step
+ * (sync), and notifies the trainers. If a shard cannot load it, pss_server_check_load ends the job.
+ */
+CO_MUST_CHECK int pss_server_go_back(struct pss_server *s, const Rpc__Begin *b, struct co_err *err);
 
 /* checkpoint.c: the callback loaded of shard_config, on a shard's thread. */
 void pss_server_loaded(void *server, const struct co_err *why);

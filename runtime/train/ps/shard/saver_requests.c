@@ -169,7 +169,8 @@ static bool is_own(struct shard_saver *sv, const Rpc__CkptOrder *o) {
 static bool is_done(const struct ckpt_point *p, const char *dir) {
     struct ckpt_point is = {0};
     bool done = ckpt_point_read(dir, p->number, &is, NULL) == 0 && is.base == p->base &&
-                is.previous == p->previous && is.step == p->step && is.n_parts == p->n_parts;
+                is.previous == p->previous && is.step == p->step && is.next == p->next &&
+                is.n_parts == p->n_parts;
     for (uint32_t i = 0; i < p->n_parts && done; i++) {
         done = is.parts[i].hash == p->parts[i].hash && is.parts[i].bytes == p->parts[i].bytes;
     }
@@ -251,6 +252,7 @@ static int commit(struct shard_saver *sv, const Rpc__CkptCommit *m, struct co_er
         .base = o->root,
         .previous = o->root == o->number ? 0 : o->previous,
         .step = o->step,
+        .next = o->next,
         .sync = sv->sync,
         .save = o->mode,
         .n_tables = sv->n_tables,

@@ -176,7 +176,7 @@ static int restore_all(struct shard *s, const struct item *it, struct co_err *er
     CO_CLEANUP(ckpt_chain_closep) struct ckpt_chain *chain = NULL;
     shard_snapshot_forget(&s->save.snapshot);
     CO_TRY(ckpt_chain_open(it->dir, it->number, &chain, err));
-    uint64_t step = chain->points[chain->n - 1].step;
+    uint64_t step = ckpt_point_steps(&chain->points[chain->n - 1]);
     if (s->tables.config.mode == RT_SYNC && step != it->step) {
         return co_err_set(err, CO_INVALID, "it was made at step %llu, the trainers go back to %llu",
             (unsigned long long)step, (unsigned long long)it->step);
@@ -460,7 +460,7 @@ static void shard_free(struct shard *s) {
 
 static uint64_t restored_step(const struct shard_config *c) {
     const struct ckpt_chain *r = c->mode == RT_SYNC ? c->restore : NULL;
-    return r ? r->points[r->n - 1].step : 0;
+    return r ? ckpt_point_steps(&r->points[r->n - 1]) : 0;
 }
 
 CO_DEFINE_CLEANUP(struct shard *, shard_free)
