@@ -468,7 +468,8 @@ CO_MUST_CHECK int rt_barrier(struct rt_client *c, struct co_err *err);
  * Async: the others continue; it repeats what it did since its last rt_keep.
  *
  * A restarted server loads the newest complete checkpoint (PADDLE_PS_CHECKPOINT_DIR, on a file
- * system that all servers share); without one the job fails.  What was trained since that
+ * system that all servers share); without one the job fails, unless it had not begun: sync, no step
+ * and no barrier complete, nothing loaded.  What was trained since that
  * checkpoint is lost, at most one checkpoint interval.  Async: trainers continue at once and log
  * it.  Sync: all servers go back to that checkpoint, and calls of all trainers fail with CO_GONE.
  * The program then calls rt_resume, reads its dense values again (rt_pull_dense), and continues

@@ -18,15 +18,28 @@ static struct rt_call *start_greeting(struct rt_client *c, uint32_t server, cons
 
 /* ---- hello ---- */
 
+/* The tables had nothing, or what this trainer will do again: sync, no step and no barrier are
+ * complete, as both need all trainers.  Not what it has loaded: a program does that once. */
+static bool had_nothing(const struct rt_client *c, const struct psc_welcome *was) {
+    const struct psc_progress *p = &c->progress;
+    return c->options.mode == RT_SYNC && c->options.backup == 0 && was->restored == 0 &&
+           p->steps == 0 && p->barriers == 0 && p->barriers_done == 0 && !p->loads;
+}
+
 /* Checks a server that this trainer reconnects to, and that was another one before.  It must have
- * restored a checkpoint.  In async mode the trainer continues with it.  In sync mode the whole job
- * returns to that checkpoint, and CO_GONE reports that to the program. */
+ * restored a checkpoint, unless there was nothing to lose.  In async mode the trainer continues
+ * with it.  In sync mode the whole job returns to that checkpoint, and CO_GONE reports that to the
+ * program. */
 static int check_restarted(struct rt_client *c, uint32_t server, const struct psc_welcome *was,
     const Rpc__Welcome *w, struct co_err *err) {
     bool finishing = psc_links_stage(c) >= PSC_FINISHING;
+    if (w->restored == 0 && !finishing && had_nothing(c, was)) {
+        return co_err_set(err, CO_GONE, "it was restarted before the first step; all begin again");
+    }
     if (w->restored == 0) {
-        return co_err_set(
-            err, CO_INVALID, "it was restarted and has none of its tables; the others have theirs");
+        return co_err_set(err, CO_INVALID,
+            "it was restarted and has none of its tables: it found no checkpoint to begin with "
+            "(PADDLE_PS_CHECKPOINT_DIR)");
     }
     if (c->options.mode == RT_SYNC && !finishing) {
         return co_err_set(err, CO_GONE,

@@ -19,5 +19,6 @@ struct psc_progress {
     uint64_t restored;              /* the checkpoint that all servers must have; 0: any */
     uint64_t origin;                /* its step in the manifest less the job's own */
     bool no_more;                   /* this trainer makes no more steps */
+    atomic_bool loads;              /* this trainer has loaded or restored tables, or tried to */
     atomic_bool *done;              /* [trainers] has finished, as a server said */
 };

@@ -464,6 +464,80 @@ static void lost_first_values_are_sent_again(void **state) {
     world_end(&w);
 }
 
+/* All servers end before anybody has passed a barrier: nothing is lost, as there was no more than
+ * the first values of one trainer, which sends them again. */
+static void servers_that_had_nothing_may_come_back_empty(void **state) {
+    (void)state;
+    struct world w;
+    struct rt_client *c[TRAINERS];
+    world_start(&w, SERVERS);
+    world_open(&w, 0);
+    world_open(&w, 1);
+    struct trainer other = {.w = &w, .index = 1};
+    assert_int_equal(0, pthread_create(&other.thread, NULL, enter_there, &other));
+    c[0] = enter(&w, 0);
+    pthread_join(other.thread, NULL);
+    c[1] = other.c;
+    struct trainer first = {.w = &w, .c = c[0]};
+    assert_int_equal(0, pthread_create(&first.thread, NULL, init_there, &first));
+    for (int i = 0; i < SERVERS; i++) {
+        proxy_set(&w.proxies[i], PROXY_CUT);
+        pss_server_stop(w.servers[i]);
+    }
+    for (uint32_t i = 0; i < SERVERS; i++) {
+        server_start(&w, i);
+        w.proxies[i].to = pss_server_port(w.servers[i]);
+    }
+    for (int i = 0; i < SERVERS; i++) {
+        proxy_set(&w.proxies[i], PROXY_PASS);
+    }
+    must(init_again(c[1], &err));
+    pthread_join(first.thread, NULL);
+    check_steps(c[0], 0);
+    must(rt_finish(c[0], &err));
+    train(c[1], 2);
+    check_steps(c[1], 2);
+    must(rt_finish(c[1], &err));
+    world_end(&w);
+}
+
+/* What was trained or loaded is lost with its servers, if there is no checkpoint. */
+static void servers_that_had_something_may_not(void **state) {
+    (void)state;
+    return_ms = WAIT_MS;
+    for (int loads = 0; loads < 2; loads++) {
+        struct world w;
+        struct co_err why = {0};
+        world_start(&w, 1);
+        world_open(&w, 0);
+        struct trainer other = {.w = &w, .index = 1};
+        assert_int_equal(0, pthread_create(&other.thread, NULL, enter_there, &other));
+        struct rt_client *c = enter(&w, 0);
+        pthread_join(other.thread, NULL);
+        must(rt_finish(other.c, &err));
+        rt_client_close(other.c);
+        if (loads) {
+            CO_AUTOFREE char *dir = co_xasprintf("%s/saved", w.dir);
+            must(rt_save(c, dir, &err));
+            must(rt_load(c, dir, &err));
+        } else {
+            train(c, 1);
+        }
+        restart(&w, 0);
+        while (rt_pull_dense(c, 0, (float[SIZE]){0}, &why) == 0) {
+        }
+        if (why.code != CO_INVALID || !strstr(why.msg, "restarted and has none of its tables")) {
+            fail_msg("%s", why.msg);
+        }
+        rt_client_close(c);
+        pss_server_stop(w.servers[0]);
+        proxy_stop(&w.proxies[0]);
+        CO_AUTOFREE char *cmd = co_xasprintf("rm -r %s", w.dir);
+        assert_int_equal(0, system(cmd));
+    }
+    return_ms = 0;
+}
+
 /* A merged push may come to the shards in the next step, and be all that they have of it when the
  * trainer is killed.  Its next process need not repeat it, and begins with the dense push. */
 static void a_dense_push_is_not_replaced_by_an_async_push(void **state) {
@@ -632,6 +706,8 @@ int main(void) {
         cmocka_unit_test(a_trainer_ordered_to_go_back_may_finish),
         cmocka_unit_test(a_new_server_learns_of_barriers_from_a_new_trainer),
         cmocka_unit_test(lost_first_values_are_sent_again),
+        cmocka_unit_test(servers_that_had_nothing_may_come_back_empty),
+        cmocka_unit_test(servers_that_had_something_may_not),
         cmocka_unit_test(a_dense_push_is_not_replaced_by_an_async_push),
         cmocka_unit_test(no_async_push_outlives_its_time),
         cmocka_unit_test(no_copy_outlives_its_time),

@@ -75,6 +75,7 @@ int rt_restore(
     if (psc_client_behind(c)) {
         return 0;
     }
+    c->progress.loads = true;
     CO_AUTOFREE char *path = co_path_absolute(dir);
     Rpc__CkptFound found = RPC__CKPT_FOUND__INIT;
     const struct co_err torn = psc_client_tear(c, &(struct co_err){0});

@@ -348,6 +348,7 @@ int rt_load(struct rt_client *c, const char *dir, struct co_err *err) {
         return 0;
     }
     CO_TRY(ckpt_expect(dir, CKPT_SAVE, err));
+    c->progress.loads = true;
     struct co_err why = {0};
     int rc = 0;
     bool again = true;
