@@ -106,6 +106,13 @@ static int64_t process_start(int64_t pid) {
     return state == 'Z' ? ZOMBIE : start;
 }
 
+/* A name may have anything; a line of the file, and of a message, has no control characters. */
+static void make_plain(char *text) {
+    for (; *text; text++) {
+        *text = (char)((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text);
+    }
+}
+
 static struct claim_owner make_owner(const struct ckpt_claim_who *who) {
     struct claim_owner o = {
         .pid = getpid(), .started = process_start(getpid()), .since = time(NULL)};
@@ -113,6 +120,8 @@ static struct claim_owner make_owner(const struct ckpt_claim_who *who) {
     char boot[64], space[64] = "", network[64] = "";
     (void)snprintf(o.job, sizeof(o.job), "%s", who->job);
     (void)snprintf(o.endpoint, sizeof(o.endpoint), "%s", who->endpoint);
+    make_plain(o.job);
+    make_plain(o.endpoint);
     (void)gethostname(o.host, sizeof(o.host) - 1);
     read_line("/proc/sys/kernel/random/boot_id", boot, sizeof(boot));
     (void)!readlink("/proc/self/ns/pid", space, sizeof(space) - 1);

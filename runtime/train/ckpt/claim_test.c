@@ -72,6 +72,18 @@ static void two_jobs_are_distinguished(void **state) {
     assert_int_equal(0, take("b", "h:2", 0, &b, &err));
 }
 
+/* Names come from the environment. */
+static void a_name_is_one_line_of_the_file(void **state) {
+    (void)state;
+    CO_CLEANUP(ckpt_claim_dropp) struct ckpt_claim *a = NULL, *b = NULL;
+    struct co_err err = {0};
+    assert_int_equal(0, take("a\nlife 0\x7f", "h:1", 0, &a, &err));
+    assert_int_equal(CO_EXISTS, take("b", "h:2", 0, &b, &err));
+    assert_non_null(
+        strstr(err.msg, "is where job \"a?life 0?\" writes its checkpoints (server h:1"));
+    assert_int_equal(0, ckpt_claim_check(a, &err));
+}
+
 /* Its own other names of a directory are no other job. */
 static void a_job_may_name_its_directory_in_two_ways(void **state) {
     (void)state;
@@ -254,6 +266,7 @@ static void a_directory_that_cannot_be_written_is_an_error(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(two_jobs_are_distinguished, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_name_is_one_line_of_the_file, setup, teardown),
         cmocka_unit_test_setup_teardown(a_job_may_name_its_directory_in_two_ways, setup, teardown),
         cmocka_unit_test_setup_teardown(a_job_that_was_killed_is_not_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(
