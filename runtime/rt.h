@@ -439,7 +439,10 @@ CO_MUST_CHECK int rt_get_rate(
  * one trainer calls it, and the last call wins.  Blocks until all servers have it.  Sync: valid
  * from the step that this trainer ends next, for all trainers' gradients.  Async: valid after what
  * this trainer pushed before the call, and before what it pushes afterwards.
- * rt_save and rt_load keep it.  CO_INVALID: a table in geo mode, where the rate is in the trainers;
+ * rt_save and rt_load keep it.  Async: a server that is restarted has the rate of its checkpoint,
+ * and the schedule's position, until this trainer has reconnected (a fraction of a second), and
+ * then this rate again; once the trainer has finished or was restarted, itself, the checkpoint's.
+ * CO_INVALID: a table in geo mode, where the rate is in the trainers;
  * lr is negative, above 1e30, not a number, or so small that it is 0 as a float. */
 CO_MUST_CHECK int rt_set_rate(struct rt_client *c, uint32_t table, double lr, struct co_err *err);
 
@@ -532,7 +535,11 @@ CO_MUST_CHECK int rt_save_as(
  * read, so nobody knows what it has; err says why.  After an error the tables are as before, unless
  * err says that they are loaded in part: a server had no memory, was lost, or was restarted
  * (CO_CONFLICT).  Then this client's calls that use tables, and rt_finish, fail with
- * CO_UNAVAILABLE until rt_load or rt_restore succeeds. */
+ * CO_UNAVAILABLE until rt_load or rt_restore succeeds.
+ * A server that is restarted begins with the newest checkpoint in PADDLE_PS_CHECKPOINT_DIR; in
+ * async mode it alone.  One from before the load mixes two models there, and no error says so.
+ * Worker 0 makes one in its next steps, if its options ask for checkpoints; otherwise call
+ * rt_checkpoint after a load, and after an rt_restore from another directory. */
 CO_MUST_CHECK int rt_load(struct rt_client *c, const char *dir, struct co_err *err);
 
 /* Checkpoints that the servers write while training continues, below a directory that all of them
@@ -587,7 +594,8 @@ CO_MUST_CHECK int rt_checkpoint(struct rt_client *c, const char *dir,
  * or a server does not see it (CO_UNAVAILABLE): an older one is no substitute
  *
  * After an error the tables are as before, or, if they could not be loaded after the check,
- * requests on them are refused until an rt_restore succeeds. */
+ * requests on them are refused until an rt_restore succeeds.  Servers that are restarted: as with
+ * rt_load. */
 CO_MUST_CHECK int rt_restore(
     struct rt_client *c, const char *dir, struct rt_checkpoint *ret, struct co_err *err);
 

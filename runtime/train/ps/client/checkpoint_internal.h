@@ -45,7 +45,7 @@ struct psc_saving {
     uint64_t origin; /* from a restore: the step in a manifest less the one counted here */
     pthread_t thread;
     bool threaded;     /* `thread` must be joined */
-    atomic_bool again; /* the last delta was not possible: make a full one now */
+    atomic_bool again; /* a delta was not possible, or tables were loaded: make one now */
 };
 
 /* saving.c.  Waits until no thread makes or restores a checkpoint, and is it; the same without a

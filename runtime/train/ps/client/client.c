@@ -86,6 +86,7 @@ static void client_free(struct rt_client *c) {
     psc_exchanges_free(c->exchanges);
     psc_links_free(c);
     free(c->base);
+    free(c->rates);
     free(c->progress.done);
     free(c->tables);
     free(c->job);
@@ -116,6 +117,8 @@ static int copy_tables(
         }
     }
     c->n_tables = (uint32_t)n;
+    c->rates = co_xcalloc(n, sizeof(*c->rates));
+    psc_rates_forget(c);
     c->exchanges = psc_exchanges_new(c);
     ps_tables_take_turns(c->tables, c->n_tables);
     return 0;

@@ -34,6 +34,8 @@ struct rt_client {
     char *job;
     struct net_auth auth; /* the token is owned */
     struct ps_table *tables;
+    atomic_uint_least64_t
+        *rates;            /* [n_tables] bits of what rt_set_rate has set last; ~0: nothing */
     uint32_t *base;        /* [n_servers + 1] first shard of each server */
     size_t window;         /* of a link, in bytes; see PSC_LINK_WINDOW */
     uint64_t incarnation;  /* of this client; each client of each process has its own */
@@ -132,6 +134,11 @@ struct rt_call *psc_shards_call(
 CO_MUST_CHECK int psc_client_set_steps(
     struct rt_client *c, uint32_t table, uint64_t steps, struct co_err *err);
 
+/* stat.c: the rates are those of a save or checkpoint from now on. */
+void psc_rates_forget(struct rt_client *c);
+/* What this trainer has set last.  False: nothing. */
+bool psc_rate_set(const struct rt_client *c, uint32_t table, double *ret_lr);
+
 /* All servers began with a checkpoint, so the tables need no initial values. */
 bool psc_client_restored(struct rt_client *c);
 
@@ -193,6 +200,9 @@ void psc_saving_close(struct rt_client *c); /* after all calls have ended */
 void psc_saving_step(struct rt_client *c);
 /* The job begins, or goes back to a checkpoint: steps count on from the one in its manifest. */
 void psc_saving_joined(struct rt_client *c);
+/* The tables are others, of which no checkpoint knows: the next steps make one, if the options ask
+ * for any. */
+void psc_saving_loaded(struct rt_client *c);
 void psc_saving_wait(struct rt_client *c); /* blocks while a checkpoint is being written */
 
 /* sparse.c, dense.c: read the servers' values, in every mode. */

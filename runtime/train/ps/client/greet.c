@@ -51,7 +51,7 @@ static int check_restarted(struct rt_client *c, uint32_t server, const struct ps
             "it came back with %u shards, it had %u (PADDLE_PS_SHARDS)", w->shards, was->shards);
     }
     ps_log_warn("server %u (%s) was restarted with checkpoint %llu; what was pushed to it since "
-                "is lost",
+                "is lost, and so are rates that others have set",
         server, psc_link_endpoint(c, server), (unsigned long long)w->restored);
     return 0;
 }
@@ -84,6 +84,7 @@ static int note_welcome(
     struct psc_welcome was = psc_link_welcomed(c, server), is = read_welcome(c, w, &was);
     bool other = psc_links_stage(c) > PSC_JOINING && w->incarnation != was.incarnation;
     int rc = other ? check_restarted(c, server, &was, w, err) : 0;
+    is.replaced = is.replaced || other;
     if (rc == CO_GONE) {
         psc_link_welcome(c, server, &was); /* psc_client_rejoin sends its leave */
     }
@@ -161,7 +162,27 @@ int psc_greet_hello(
 
 /* ---- begin ---- */
 
-static int begin_frame(struct rt_client *c, struct rpc_frame **ret, struct co_err *err) {
+/* Async: rates that this trainer has set, for a server whose checkpoint is older. */
+static uint32_t list_rates(
+    const struct rt_client *c, const struct psc_welcome *w, Rpc__Rate *rates, Rpc__Rate **list) {
+    uint32_t n = 0;
+    double lr;
+    for (uint32_t i = 0; i < c->n_tables && w->replaced && c->options.mode != RT_SYNC; i++) {
+        if (psc_rate_set(c, i, &lr)) {
+            rpc__rate__init(&rates[n]);
+            rates[n].table = i;
+            rates[n].lr = lr;
+            list[n] = &rates[n];
+            n++;
+        }
+    }
+    return n;
+}
+
+static int begin_frame(
+    struct rt_client *c, uint32_t server, struct rpc_frame **ret, struct co_err *err) {
+    Rpc__Rate rates[PS_TABLES_MAX], *list[PS_TABLES_MAX];
+    const struct psc_welcome w = psc_link_welcomed(c, server);
     Rpc__Begin b = RPC__BEGIN__INIT;
     CO_AUTOFREE uint32_t *finished = co_xcalloc(c->trainers, sizeof(*finished));
     b.finished = finished;
@@ -171,6 +192,8 @@ static int begin_frame(struct rt_client *c, struct rpc_frame **ret, struct co_er
     b.era = at->era;
     b.restored = psc_links_stage(c) >= PSC_FINISHING ? 0 : at->restored; /* touches no tables */
     b.origin = at->origin;
+    b.n_rates = list_rates(c, &w, rates, list);
+    b.rates = list;
     for (uint32_t i = 0; i < c->trainers; i++) {
         if (at->done[i]) {
             finished[b.n_finished++] = i;
@@ -193,7 +216,7 @@ static int take_begun(
 int psc_greet_begin(
     struct rt_client *c, uint32_t server, struct rt_call **ret_call, struct co_err *err) {
     struct rpc_frame *f = NULL;
-    CO_TRY(begin_frame(c, &f, err));
+    CO_TRY(begin_frame(c, server, &f, err));
     *ret_call = start_greeting(c, server, "begin", take_begun, f);
     return 0;
 }

@@ -34,6 +34,7 @@ struct world {
 /* Of the next servers; 0: none that is lost comes back but as it says itself. */
 static int64_t return_ms;
 static uint32_t shards;
+static enum rt_mode job_mode = RT_SYNC;
 /* Of the next trainers: the modes of tables "w" and "e".  An async push waits for another one to
  * merge. */
 static enum rt_mode dense_mode, rows_mode;
@@ -88,7 +89,7 @@ static void world_end(struct world *w) {
 static void restart(struct world *w, uint32_t i) {
     proxy_set(&w->proxies[i], PROXY_CUT);
     pss_server_stop(w->servers[i]);
-    shards = 3;
+    shards = job_mode == RT_SYNC ? 3 : 2; /* async: it has to have as many as before */
     server_start(w, i);
     w->proxies[i].to = pss_server_port(w->servers[i]);
     proxy_set(&w->proxies[i], PROXY_PASS);
@@ -100,7 +101,7 @@ static struct rt_client *enter(const struct world *w, uint32_t trainer) {
         .servers = w->n,
         .endpoints = w->endpoints,
         .job = own_job()};
-    struct rt_client_options o = {.mode = RT_SYNC,
+    struct rt_client_options o = {.mode = job_mode,
         .merge_max = 2,
         .k_steps = k_steps,
         .send_wait_ms = 3 * WAIT_MS,
@@ -697,6 +698,42 @@ static void a_restored_step_is_counted_once(void **state) {
     return_ms = 0;
 }
 
+/* The checkpoint has the rates of before. */
+static void a_restarted_server_has_the_rates_that_were_set_since(void **state) {
+    (void)state;
+    struct world w;
+    struct rt_client *c[TRAINERS];
+    struct rt_rate rate;
+    job_mode = RT_ASYNC;
+    return_ms = WAIT_MS;
+    world_start(&w, 1);
+    world_open(&w, 0);
+    enter_both(&w, c);
+    must(rt_set_rate(c[0], 1, 0.5, &err));
+    restart(&w, 0);
+    must(push_rows(c[0], &err));
+    must(rt_flush(c[0], &err));
+    check_rows(c[0], 0.5F);
+    must(rt_get_rate(c[0], 0, &rate, &err));
+    assert_true(rate.lr == 1);
+    /* Not what it has set before it restored another; nor is a connection a restart. */
+    must(rt_restore(c[0], w.dir, NULL, &err));
+    restart(&w, 0);
+    must(rt_get_rate(c[0], 1, &rate, &err));
+    assert_true(rate.lr == 1);
+    must(rt_set_rate(c[0], 1, 0.5, &err));
+    must(rt_set_rate(c[1], 1, 0.25, &err));
+    proxy_set(&w.proxies[0], PROXY_CUT);
+    proxy_set(&w.proxies[0], PROXY_PASS);
+    must(rt_get_rate(c[0], 1, &rate, &err));
+    assert_true(rate.lr == 0.25);
+    must(rt_finish(c[0], &err));
+    must(rt_finish(c[1], &err));
+    world_end(&w);
+    return_ms = 0;
+    job_mode = RT_SYNC;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_trainer_that_joins_while_others_begin_is_not_lost),
@@ -712,6 +749,7 @@ int main(void) {
         cmocka_unit_test(no_async_push_outlives_its_time),
         cmocka_unit_test(no_copy_outlives_its_time),
         cmocka_unit_test(a_restored_step_is_counted_once),
+        cmocka_unit_test(a_restarted_server_has_the_rates_that_were_set_since),
     };
     (void)setenv("PADDLE_PS_TRANSPORT", "lanes", 1);
     int failed = cmocka_run_group_tests_name("rejoin", tests, NULL, NULL);

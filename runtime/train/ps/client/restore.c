@@ -89,6 +89,8 @@ int rt_restore(
     }
     if (rc == 0) {
         psc_geo_forget(c->geo);
+        psc_rates_forget(c);
+        psc_saving_loaded(c);
         sv->next = 0; /* ask again: what was known is no base for a delta any more */
         sv->origin = found.step - (c->options.mode == RT_SYNC ? c->progress.steps : sv->steps);
     }

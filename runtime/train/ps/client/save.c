@@ -355,5 +355,8 @@ int rt_load(struct rt_client *c, const char *dir, struct co_err *err) {
     for (int i = 0; i < CKPT_READS_MAX && again; i++) {
         rc = load_newest(c, dir, &again, &why);
     }
-    return rc < 0 ? co_err_set(err, rc, "%s", why.msg) : 0;
+    CO_TRY(rc < 0 ? co_err_set(err, rc, "%s", why.msg) : 0);
+    psc_rates_forget(c);
+    psc_saving_loaded(c);
+    return 0;
 }

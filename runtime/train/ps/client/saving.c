@@ -121,6 +121,10 @@ void psc_saving_joined(struct rt_client *c) {
     }
 }
 
+void psc_saving_loaded(struct rt_client *c) {
+    atomic_store(&c->saving->again, true);
+}
+
 void psc_saving_wait(struct rt_client *c) {
     psc_saving_take(c->saving);
     psc_saving_give(c->saving);

@@ -86,6 +86,18 @@ static int send_shards(struct rt_client *c, const char *what, uint8_t kind, uint
     return psc_call_wait(call, c->options.call_timeout_ms, err);
 }
 
+void psc_rates_forget(struct rt_client *c) {
+    for (uint32_t i = 0; i < c->n_tables; i++) {
+        atomic_store(&c->rates[i], UINT64_MAX);
+    }
+}
+
+bool psc_rate_set(const struct rt_client *c, uint32_t table, double *ret_lr) {
+    uint64_t bits = atomic_load(&c->rates[table]);
+    memcpy(ret_lr, &bits, sizeof(bits));
+    return bits != UINT64_MAX;
+}
+
 int rt_set_rate(struct rt_client *c, uint32_t table, double lr, struct co_err *err) {
     CO_TRY(check_table(c, table, err));
     struct optim checked = c->tables[table].optim;
@@ -95,7 +107,9 @@ int rt_set_rate(struct rt_client *c, uint32_t table, double lr, struct co_err *e
     }
     uint64_t bits;
     memcpy(&bits, &lr, sizeof(bits));
-    return send_shards(c, "set rate", RPC_FRAME_SET_RATE, table, bits, err);
+    CO_TRY(send_shards(c, "set rate", RPC_FRAME_SET_RATE, table, bits, err));
+    atomic_store(&c->rates[table], bits);
+    return 0;
 }
 
 int psc_client_set_steps(struct rt_client *c, uint32_t table, uint64_t steps, struct co_err *err) {

@@ -352,14 +352,30 @@ static void note_finished(struct pss_session *se, const uint32_t *trainers, size
     }
 }
 
+static int check_rates(const struct pss_server *s, const Rpc__Begin *b, struct co_err *err) {
+    for (size_t i = 0; i < b->n_rates; i++) {
+        const Rpc__Rate *r = b->rates[i];
+        if (r->table >= s->n_tables) {
+            return co_err_set(err, CO_INVALID, "a rate of table %u of %u", r->table, s->n_tables);
+        }
+        struct optim checked = s->tables[r->table].optim;
+        CO_TRY(optim_set(&checked, "lr", r->lr, err));
+    }
+    return 0;
+}
+
 int pss_session_begin(
     struct pss_session *se, const struct rpc_frame *f, const Rpc__Begin *b, struct co_err *err) {
     struct pss_server *s = se->server;
+    CO_TRY(check_rates(s, b, err));
     CO_TRY(check_era(s, b, err));
     pss_server_note_barriers(s, b->barriers);
     note_finished(se, b->finished, b->n_finished);
     pss_session_set(se, PSS_SESSION_BEGUN);
     for (uint32_t i = 0; i < s->config.shards; i++) {
+        for (size_t r = 0; r < b->n_rates; r++) {
+            shard_put_rate(s->shards[i], b->rates[r]->table, b->rates[r]->lr);
+        }
         shard_begin(s->shards[i], se->trainer, se->stream, s->members.all[se->trainer].incarnation,
             b->step);
     }

@@ -12,6 +12,7 @@
 #include "runtime/train/ps/shard/dedup.h"
 #include "runtime/train/ps/shard/kept.h"
 #include "runtime/train/ps/shard/lanes.h"
+#include "runtime/train/ps/shard/part.h"
 #include "runtime/train/ps/shard/restore.h"
 #include "runtime/train/ps/shard/save.h"
 #include "runtime/train/ps/shard/step.h"
@@ -21,12 +22,13 @@
 struct item {
     struct rpc_frame *frame; /* NULL: a notification */
     uint32_t trainer;
-    enum { BEGIN, RESTORE, FINISHED, LEFT, LANE } note;
+    enum { BEGIN, RESTORE, RATE, FINISHED, LEFT, LANE } note;
     uint64_t incarnation, step; /* step: BEGIN and RESTORE */
     const char *dir;            /* RESTORE: the checkpoint */
-    uint64_t number;
-    struct rpc_stream *stream; /* BEGIN, LEFT, LANE: counted */
-    struct rpc_lane *lane;     /* LANE: counted */
+    uint64_t number;            /* RESTORE: its number; RATE: of the table */
+    double lr;                  /* RATE */
+    struct rpc_stream *stream;  /* BEGIN, LEFT, LANE: counted */
+    struct rpc_lane *lane;      /* LANE: counted */
 };
 
 struct shard {
@@ -261,6 +263,13 @@ static void do_left(struct shard *s, const struct item *it) {
     shard_lanes_drop(s->lanes, it->stream);
 }
 
+static void put_rate(struct shard *s, struct shard_table *st, double lr) {
+    if (st->mode != RT_GEO) {
+        s->dirty = true;
+        shard_rate_set(st, st->steps, lr);
+    }
+}
+
 static void handle_item(struct shard *s, const struct item *it) {
     if (it->frame) {
         do_frame(s, it->trainer, it->frame);
@@ -276,6 +285,9 @@ static void handle_item(struct shard *s, const struct item *it) {
         break;
     case RESTORE:
         do_restore(s, it);
+        break;
+    case RATE:
+        put_rate(s, &s->tables.tables[it->number], it->lr);
         break;
     case LANE:
         shard_lanes_add(s->lanes, it->trainer, it->stream, it->lane);
@@ -398,6 +410,10 @@ void shard_begin(struct shard *s, uint32_t trainer, struct rpc_stream *stream, u
                      .stream = rpc_stream_ref(stream),
                      .incarnation = incarnation,
                      .step = step});
+}
+
+void shard_put_rate(struct shard *s, uint32_t table, double lr) {
+    post_item(s, (struct item){.note = RATE, .number = table, .lr = lr});
 }
 
 void shard_restore(struct shard *s, const char *dir, uint64_t number, uint64_t step) {

@@ -54,6 +54,8 @@ void shard_stop(struct shard *s);
  * Any thread. */
 void shard_begin(struct shard *s, uint32_t trainer, struct rpc_stream *stream, uint64_t incarnation,
     uint64_t step);
+/* Sets a table's learning rate, for all frames that come after this; not in geo mode. */
+void shard_put_rate(struct shard *s, uint32_t table, double lr);
 /* Loads all tables from checkpoint `number`, which was made at `step`.  Requests of a trainer are
  * refused with CO_GONE until shard_begin is called for it again.  dir must outlive the shard.
  * Any thread. */
