@@ -974,7 +974,9 @@ struct rt_reducer_options {
 struct rt_reducer;
 
 /* Collective.  gradients: in the order in which backward makes them.  CO_INVALID names a rank whose
- * list or options differ; CO_NOMEMORY.  The caller keeps g and closes it after r. */
+ * list (names too) or options differ, and what differs; memory and bucket sizes may, where the
+ * buckets are the same.  CO_NOMEMORY.  If one rank fails by itself, as with wrong options, all get
+ * its code.  The caller keeps g and closes it after r. */
 CO_MUST_CHECK int rt_reducer_open(struct rt_group *g, const struct rt_gradient *gradients, size_t n,
     const struct rt_reducer_options *options, struct rt_reducer **ret_reducer, struct co_err *err);
 /* Waits for what was started.  NULL allowed. */
@@ -1024,9 +1026,12 @@ CO_MUST_CHECK int rt_all_finite(
 
 /* Moves the reducer to a new group, after rt_group_shrink for example; the old group need not work
  * but must still be open.  Collective over g; new ranks call rt_reducer_open instead.  A step in
- * progress begins again from its first gradient.  Local state stays: dgc's u and v (without the
- * entries that were in flight), and merged steps where all ranks have the same number, what
- * error_feedback keeps.  CO_INVALID: from a GPU to main memory or back. */
+ * progress begins again from its first gradient.  Local state stays as it was before that step:
+ * dgc's u and v, what error_feedback keeps, and merged steps where all ranks have the same number.
+ * Where the step has ended on another rank, whose values all get by rt_broadcast_newest, it counts
+ * in this rank's local state, too: do not write to rt_reducer_values between the failure and this
+ * call.  CO_INVALID: from a GPU to main memory or back; CO_NOMEMORY: the reducer is still in the
+ * old group.  All ranks get an error of one. */
 CO_MUST_CHECK int rt_reducer_rebuild(struct rt_reducer *r, struct rt_group *g, struct co_err *err);
 
 /* Floats that are the same on all ranks, like parameters: in main memory, or on all ranks in a

@@ -1,12 +1,15 @@
 /* Compressed gradients (deep gradient compression).  All ranks send the same number of pairs for a
- * bucket.  A rank that selects fewer fills up with zeros for the bucket's first float. */
+ * bucket.  A rank that selects fewer fills up with zeros for the bucket's first float.
+ *
+ * u and v change only once all buckets of the step have been exchanged (step.c).  Until then the
+ * pairs are selected from what v would be, and the gradients stay in the bucket.  A step that fails
+ * and begins again then counts once, and nobody keeps a copy of u and v. */
 #include <math.h>
 #include <string.h>
 
 #include "runtime/train/dp/dp.h"
 
-static const struct dp_slot *member(
-    const struct rt_reducer *r, const struct dp_bucket *b, uint32_t i) {
+static struct dp_slot *member(const struct rt_reducer *r, const struct dp_bucket *b, uint32_t i) {
     return &r->slots[r->order[b->first + i]];
 }
 
@@ -72,50 +75,84 @@ static int prepare(struct rt_reducer *r, const struct dp_slot *s, float *g, stru
     return 0;
 }
 
-static void accumulate(const struct rt_dgc *d, const float *g, float *u, float *v, size_t n) {
-    float m = d->momentum;
+static inline float next_u(const struct rt_dgc *d, float g, float u) {
+    return d->nesterov ? d->momentum * (u + g) : d->momentum * u + g;
+}
+
+/* next: of u. */
+static inline float next_v(const struct rt_dgc *d, float g, float next, float v) {
+    return v + (d->nesterov ? next + g : next);
+}
+
+/* What v will be. */
+static void foresee(const struct rt_dgc *d, const float *restrict g, const float *restrict u,
+    const float *restrict v, size_t n, float *restrict ret_v) {
     for (size_t i = 0; i < n; i++) {
-        float own = g[i];
-        u[i] = d->nesterov ? m * (u[i] + own) : m * u[i] + own;
-        v[i] += d->nesterov ? u[i] + own : u[i];
+        ret_v[i] = next_v(d, g[i], next_u(d, g[i], u[i]), v[i]);
+    }
+}
+
+static void accumulate(const struct rt_dgc *d, const float *restrict g, float *restrict u,
+    float *restrict v, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        u[i] = next_u(d, g[i], u[i]);
+        v[i] = next_v(d, g[i], u[i], v[i]);
     }
 }
 
 int dp_dgc_encode(struct rt_reducer *r, struct dp_bucket *b, struct co_err *err) {
     float sparsity = sparsity_now(r);
     b->k = pairs_of(r, b, sparsity);
-    struct dp_pair *to = b->pairs + rt_group_rank(r->g) * b->k;
-    memset(to, 0, b->k * sizeof(*to));
+    b->own = rt_group_rank(r->g) * b->k;
+    memset(b->pairs + b->own, 0, b->k * sizeof(*b->pairs));
+    size_t to = b->own;
     for (uint32_t i = 0; i < b->members; i++) {
-        const struct dp_slot *s = member(r, b, i);
+        struct dp_slot *s = member(r, b, i);
         float *g = dp_bucket_host(b) + s->at;
-        float *u = b->u + s->at, *v = b->v + s->at;
         size_t k = entries(s->n, sparsity);
         CO_TRY(prepare(r, s, g, err));
-        accumulate(&r->dgc, g, u, v, s->n);
-        size_t found = dp_top_k(v, s->n, k, r->places, r->scratch);
-        for (size_t p = 0; p < found; p++) {
+        foresee(&r->dgc, g, b->u + s->at, b->v + s->at, s->n, r->foreseen);
+        s->sent = dp_top_k(r->foreseen, s->n, k, r->places, r->scratch);
+        s->sent_at = to - b->own;
+        for (size_t p = 0; p < s->sent; p++) {
             size_t at = r->places[p];
-            to[p] = (struct dp_pair){.at = (uint32_t)(s->at + at), .value = v[at]};
-            u[at] = v[at] = 0;
+            b->pairs[to + p] =
+                (struct dp_pair){.at = (uint32_t)(s->at + at), .value = r->foreseen[at]};
         }
         to += k;
     }
     return 0;
 }
 
-int dp_dgc_decode(struct rt_reducer *r, struct dp_bucket *b, struct co_err *err) {
-    uint32_t size = rt_group_size(r->g);
-    float share = 1.0F / (float)size;
-    float *values = dp_bucket_host(b);
-    memset(values, 0, b->n * sizeof(float));
-    for (size_t i = 0; i < size * b->k; i++) {
+void dp_dgc_keep(const struct rt_reducer *r, struct dp_bucket *b) {
+    for (uint32_t i = 0; i < b->members; i++) {
+        const struct dp_slot *s = member(r, b, i);
+        const struct dp_pair *sent = b->pairs + b->own + s->sent_at;
+        const float *g = dp_bucket_host(b) + s->at;
+        accumulate(&r->dgc, g, b->u + s->at, b->v + s->at, s->n);
+        for (size_t p = 0; p < s->sent; p++) {
+            b->u[sent[p].at] = b->v[sent[p].at] = 0;
+        }
+    }
+}
+
+int dp_dgc_check(const struct rt_reducer *r, const struct dp_bucket *b, struct co_err *err) {
+    for (size_t i = 0; i < rt_group_size(r->g) * b->k; i++) {
         if (b->pairs[i].at >= b->n) {
             return co_err_set(err, CO_INVALID,
                 "rank %zu sent an entry at %u of a bucket of %zu floats", i / b->k, b->pairs[i].at,
                 b->n);
         }
-        values[b->pairs[i].at] += b->pairs[i].value * share;
     }
     return 0;
+}
+
+void dp_dgc_decode(const struct rt_reducer *r, struct dp_bucket *b) {
+    uint32_t size = rt_group_size(r->g);
+    float share = 1.0F / (float)size;
+    float *values = dp_bucket_host(b);
+    memset(values, 0, b->n * sizeof(float));
+    for (size_t i = 0; i < size * b->k; i++) {
+        values[b->pairs[i].at] += b->pairs[i].value * share;
+    }
 }

@@ -2,6 +2,7 @@
  *
  *     layout.c     assigns gradients to buckets
  *     reducer.c    open, close, rebuild: memory, and the check that all ranks agree
+ *     alike.c      what they must agree on
  *     step.c       ready, wait: a training step
  *     topk.c       selects the entries that a compressed gradient sends; pure
  *     dgc.c        compressed buckets
@@ -34,6 +35,7 @@
 enum {
     DP_DGC_MIN = 16384, /* floats of a gradient that is compressed, as in Paddle */
     DP_ALIGN = 16,      /* floats: gradients begin at cache lines */
+    DP_ALIKE = 22,      /* numbers that ranks compare */
 };
 
 /* ---- layout.c ---- */
@@ -72,6 +74,7 @@ struct dp_bucket {
     float *lost;      /* owned [n]: what rounding to halves took; NULL: it is not fed back */
     float *u, *v;     /* owned [n]; sparse */
     size_t k;         /* pairs that each rank sends in this step */
+    size_t own;       /* where this rank's are */
     struct dp_pair *pairs; /* owned [P][k]; sparse */
     bool compressed;       /* in this step */
     struct rt_work *work;
@@ -84,6 +87,7 @@ struct dp_slot {
     float *own;             /* borrowed; the caller's memory, on the CPU or a GPU */
     const float *parameter; /* borrowed; likewise */
     bool ready;
+    size_t sent, sent_at; /* compressed: how many pairs, from the bucket's own ones on */
 };
 
 struct rt_reducer {
@@ -102,8 +106,18 @@ struct rt_reducer {
     struct rt_dgc dgc;          /* sparsity owned */
     uint64_t step;              /* reductions made */
     uint32_t *places, *scratch; /* owned [m], [2][m], m: floats of the largest compressed one */
-    uint64_t hash;              /* of the list and the options: must be equal on all ranks */
+    float *foreseen;            /* owned [m] */
+    /* All buckets of a step were started, and what this rank keeps of it (u, v, lost) is not in
+     * there: if the step fails, the gradients stay in the buckets until it is known whether it
+     * ended on another rank. */
+    bool undecided;
+    uint64_t alike[DP_ALIKE]; /* must be equal on all ranks */
 };
+
+/* The bucket changes what this rank keeps for later steps. */
+static inline bool dp_bucket_keeps(const struct dp_bucket *b) {
+    return b->compressed || b->lost;
+}
 
 /* The bucket in main memory. */
 static inline float *dp_bucket_host(const struct dp_bucket *b) {
@@ -121,6 +135,14 @@ CO_DEFINE_CLEANUP(struct rt_reducer *, rt_reducer_close)
 
 /* step.c: waits for running calls, and resets the step. */
 void dp_reducer_drain(struct rt_reducer *r);
+/* The step counts: changes what this rank keeps.  The buckets have their gradients still. */
+void dp_reducer_keep(struct rt_reducer *r);
+
+/* alike.c: sums of the list and of the options (with their defaults) that ranks compare. */
+void dp_alike_fill(
+    const struct rt_reducer *r, const struct rt_reducer_options *o, uint64_t ret[DP_ALIKE]);
+/* What differs, by its name; NULL: nothing. */
+const char *dp_alike_differs(const uint64_t a[DP_ALIKE], const uint64_t b[DP_ALIKE]);
 
 /* dgc.c */
 /* The most pairs that a rank ever sends for bucket b. */
@@ -129,8 +151,13 @@ size_t dp_dgc_pairs_max(const struct rt_reducer *r, const struct dp_bucket *b);
 bool dp_dgc_due(const struct rt_reducer *r, const struct dp_bucket *b);
 /* Selects this rank's pairs from the gradients in main memory, and writes them to b->pairs. */
 CO_MUST_CHECK int dp_dgc_encode(struct rt_reducer *r, struct dp_bucket *b, struct co_err *err);
-/* Averages all ranks' pairs into main memory.  CO_INVALID: a pair is outside of the bucket. */
-CO_MUST_CHECK int dp_dgc_decode(struct rt_reducer *r, struct dp_bucket *b, struct co_err *err);
+/* Adds the gradients to u and v, which lose what was sent. */
+void dp_dgc_keep(const struct rt_reducer *r, struct dp_bucket *b);
+/* CO_INVALID: a pair that came is outside of the bucket. */
+CO_MUST_CHECK int dp_dgc_check(
+    const struct rt_reducer *r, const struct dp_bucket *b, struct co_err *err);
+/* Averages all ranks' pairs into main memory, in the place of the gradients. */
+void dp_dgc_decode(const struct rt_reducer *r, struct dp_bucket *b);
 
 /* ---- topk.c ---- */
 

@@ -1,9 +1,9 @@
 /* Opens, rebuilds and closes a reducer: its layout, its memory, and the check that all ranks have
  * the same gradients and options. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "common/map.h"
 #include "common/mem.h"
 #include "common/spare.h"
 #include "runtime/train/dp/dp.h"
@@ -20,6 +20,9 @@ static int check_dgc(const struct rt_dgc *d, struct co_err *err) {
                 (double)d->sparsity[i]);
         }
     }
+    if (!isfinite(d->l2)) {
+        return co_err_set(err, CO_INVALID, "l2 %g: expected a finite number", (double)d->l2);
+    }
     if (!(d->clip_norm >= 0) || !(d->momentum >= 0 && d->momentum <= 1)) {
         return co_err_set(err, CO_INVALID, "momentum %g, clip_norm %g: expected 0 to 1, 0 or more",
             (double)d->momentum, (double)d->clip_norm);
@@ -27,15 +30,16 @@ static int check_dgc(const struct rt_dgc *d, struct co_err *err) {
     return 0;
 }
 
-static int take_options(
-    struct rt_reducer *r, const struct rt_reducer_options *o, struct co_err *err) {
+/* Of fields that have defaults, *o gets those. */
+static int take_options(struct rt_reducer *r, struct rt_reducer_options *o, struct co_err *err) {
     if (o->wire != RT_F32 && o->wire != RT_F16 && o->wire != RT_BF16) {
         return co_err_set(err, CO_INVALID, "gradients do not travel as %s: f32, f16, bf16",
             o->wire < RT_DTYPES ? rt_dtype_name(o->wire) : "?");
     }
     r->wire = o->wire;
     r->error_feedback = o->error_feedback;
-    r->merge_steps = o->merge_steps ? o->merge_steps : 1;
+    r->merge_steps = o->merge_steps = o->merge_steps ? o->merge_steps : 1;
+    o->merge_sum = o->merge_sum && o->merge_steps > 1;
     r->merge_factor = o->merge_sum ? 1.0F : 1.0F / (float)r->merge_steps;
     r->dgc_on = o->dgc;
     if (!o->dgc) {
@@ -106,6 +110,7 @@ static void lay_out(struct rt_reducer *r, const struct rt_reducer_options *o) {
     make_buckets(r, items);
     r->places = largest ? co_xcalloc(largest, sizeof(*r->places)) : NULL;
     r->scratch = largest ? co_xcalloc(2 * largest, sizeof(*r->scratch)) : NULL;
+    r->foreseen = largest ? co_xcalloc(largest, sizeof(*r->foreseen)) : NULL;
 }
 
 /* ---- memory ---- */
@@ -208,6 +213,15 @@ static void bucket_done(const struct rt_reducer *r, struct dp_bucket *b) {
     free(b->v);
 }
 
+/* What an undecided step needs moves with the bucket. */
+static void move_undecided(struct dp_bucket *b, float *values, struct dp_pair *pairs) {
+    if (!b->mirror) {
+        memcpy(values, b->values, b->n * sizeof(*values));
+    }
+    memcpy(pairs, b->pairs + b->own, b->k * sizeof(*pairs));
+    b->own = 0;
+}
+
 /* Moves the buckets to memory of group g: all of them or, after an error, none. */
 static int share(struct rt_reducer *r, struct rt_group *g, struct co_err *err) {
     CO_AUTOFREE void **shared = co_xcalloc(r->n_buckets, sizeof(*shared));
@@ -223,6 +237,9 @@ static int share(struct rt_reducer *r, struct rt_group *g, struct co_err *err) {
             free(pairs[k]);
             continue;
         }
+        if (r->undecided && b->compressed) {
+            move_undecided(b, shared[k], pairs[k]);
+        }
         bucket_unshare(r, b);
         b->pairs = pairs[k];
         if (shares_halves(r, b)) {
@@ -236,63 +253,66 @@ static int share(struct rt_reducer *r, struct rt_group *g, struct co_err *err) {
 
 /* ---- agreement ---- */
 
-static uint64_t hash_more(uint64_t h, uint64_t value) {
-    uint64_t pair[2] = {h, value};
-    return co_hash(pair, sizeof(pair));
-}
-
-static uint64_t float_bits(float f) {
-    uint32_t u;
-    memcpy(&u, &f, sizeof(u));
-    return u;
-}
-
-static uint64_t hash_of(const struct rt_reducer *r) {
-    uint64_t h = hash_more(r->n, r->n_buckets);
-    for (size_t i = 0; i < r->n; i++) {
-        h = hash_more(hash_more(h, r->slots[i].n), r->slots[i].bucket);
+/* What became of a step that failed here when all of its buckets had started.  If it has ended on
+ * another rank, this rank's part is in averages that all will use, so it counts here, too; else it
+ * begins again everywhere. */
+static void decide(struct rt_reducer *r, uint64_t newest) {
+    if (r->undecided && newest > r->step) {
+        dp_reducer_keep(r);
     }
-    h = hash_more(hash_more(h, r->wire), r->merge_steps);
-    h = hash_more(hash_more(h, float_bits(r->merge_factor)), r->dgc_on);
-    h = hash_more(h, r->error_feedback);
-    h = hash_more(hash_more(h, r->dgc.rampup_begin_step), r->dgc.rampup_step);
-    for (size_t i = 0; i < r->dgc.n_sparsity; i++) {
-        h = hash_more(h, float_bits(r->dgc.sparsity[i]));
-    }
-    return h;
+    r->undecided = false;
 }
 
-/* Checks that all ranks have the same list, and continues at the highest step of any rank.  Merged
- * steps are kept only if all ranks are at the same step with as many of them. */
-static int agree(struct rt_reducer *r, struct rt_group *g, struct co_err *err) {
+/* code: negated, as it came. */
+static int failed_there(uint32_t rank, uint64_t code, struct co_err *err) {
+    int rc = code <= (uint64_t)-CO_DAMAGED ? -(int)code : CO_INTERNAL;
+    return co_err_set(
+        err, rc, "rank %u could not open or rebuild its reducer: %s", rank, co_code_name(rc));
+}
+
+/* Checks that all ranks have the same list and options, and that none has failed until here (own);
+ * continues at the highest step of any rank.  Merged steps are kept only if all ranks are at the
+ * same step with as many of them. */
+static int agree(struct rt_reducer *r, struct rt_group *g, int own, struct co_err *err) {
     struct step_state {
-        uint64_t hash, step, merged;
-    } own = {r->hash, r->step, r->merged};
+        uint64_t alike[DP_ALIKE], step, merged, failed;
+    } mine = {.step = r->step, .merged = r->merged, .failed = (uint64_t)-own};
+    memcpy(mine.alike, r->alike, sizeof(mine.alike));
     uint32_t size = rt_group_size(g);
     CO_AUTOFREE struct step_state *all = co_xcalloc(size, sizeof(*all));
     struct rt_coll c = {.kind = RT_ALL_GATHER,
         .op = (enum rt_op)COLL_USE_REDUCER,
         .dtype = RT_I64,
-        .in = &own,
+        .in = &mine,
         .out = all,
-        .n = sizeof(own) / sizeof(uint64_t)};
-    int rc = coll_use_run(g, &c, err);
+        .n = sizeof(mine) / sizeof(uint64_t)};
+    int rc = coll_use_run(g, &c, own < 0 ? NULL : err);
+    CO_TRY(own);
+    CO_TRY(rc);
     bool even = true;
-    for (uint32_t i = 0; i < size && rc == 0; i++) {
-        if (all[i].hash != all[0].hash) {
-            rc = co_err_set(err, CO_INVALID,
-                "rank %u has another list of gradients, or other options, than rank 0", i);
+    uint64_t newest = r->step;
+    for (uint32_t i = 0; i < size; i++) {
+        const char *other = dp_alike_differs(all[i].alike, all[0].alike);
+        if (all[i].failed) {
+            return failed_there(i, all[i].failed, err);
+        }
+        if (other) {
+            return co_err_set(err, CO_INVALID,
+                "rank %u has another list of gradients, or other options, than rank 0: %s", i,
+                other);
         }
         even &= all[i].step == all[0].step && all[i].merged == all[0].merged;
-        r->step = all[i].step > r->step ? all[i].step : r->step;
+        newest = all[i].step > newest ? all[i].step : newest;
     }
-    for (uint32_t k = 0; k < r->n_buckets && rc == 0 && !even; k++) {
+    decide(r, newest);
+    for (uint32_t k = 0; k < r->n_buckets && !even; k++) {
         if (r->buckets[k].sums) {
             memset(r->buckets[k].sums, 0, r->buckets[k].n * sizeof(float));
         }
     }
     r->merged = even ? r->merged : 0;
-    return rc;
+    r->step = newest;
+    return 0;
 }
 
 /* ---- open, rebuild, close ---- */
@@ -317,14 +337,14 @@ void rt_reducer_close(struct rt_reducer *r) {
     free(r->order);
     free(r->places);
     free(r->scratch);
+    free(r->foreseen);
     free(r);
 }
-int rt_reducer_open(struct rt_group *g, const struct rt_gradient *gradients, size_t n,
-    const struct rt_reducer_options *options, struct rt_reducer **ret_reducer, struct co_err *err) {
+
+/* What a rank does by itself. */
+static int open_alone(struct rt_reducer *r, const struct rt_gradient *gradients, size_t n,
+    const struct rt_reducer_options *options, struct co_err *err) {
     struct rt_reducer_options o = options ? *options : (struct rt_reducer_options){0};
-    CO_CLEANUP(rt_reducer_closep) struct rt_reducer *r = co_xcalloc(1, sizeof(*r));
-    r->g = g;
-    r->gpu = dp_group_on_gpu(g);
     for (size_t i = 0; i < n; i++) {
         if (gradients[i].n < 1 || gradients[i].n > UINT32_MAX / 2) {
             return co_err_set(err, CO_INVALID, "gradient %zu has %zu floats", i, gradients[i].n);
@@ -337,22 +357,33 @@ int rt_reducer_open(struct rt_group *g, const struct rt_gradient *gradients, siz
     for (uint32_t k = 0; k < r->n_buckets; k++) {
         CO_TRY(bucket_open(r, &r->buckets[k], err));
     }
-    r->hash = hash_of(r);
-    CO_TRY(share(r, g, err));
-    CO_TRY(agree(r, g, err));
+    dp_alike_fill(r, &o, r->alike);
+    return share(r, r->g, err);
+}
+
+int rt_reducer_open(struct rt_group *g, const struct rt_gradient *gradients, size_t n,
+    const struct rt_reducer_options *options, struct rt_reducer **ret_reducer, struct co_err *err) {
+    CO_CLEANUP(rt_reducer_closep) struct rt_reducer *r = co_xcalloc(1, sizeof(*r));
+    r->g = g;
+    r->gpu = dp_group_on_gpu(g);
+    CO_TRY(agree(r, g, open_alone(r, gradients, n, options, err), err));
     *ret_reducer = co_steal_ptr(r);
     return 0;
 }
 
-int rt_reducer_rebuild(struct rt_reducer *r, struct rt_group *g, struct co_err *err) {
-    dp_reducer_drain(r);
+static int move(struct rt_reducer *r, struct rt_group *g, struct co_err *err) {
     if (r->gpu != dp_group_on_gpu(g)) {
         return co_err_set(err, CO_INVALID, "gradients are on %s, those of the new group on %s",
             rt_group_device(r->g), rt_group_device(g));
     }
     CO_TRY(share(r, g, err));
     r->g = g;
-    return agree(r, g, err);
+    return 0;
+}
+
+int rt_reducer_rebuild(struct rt_reducer *r, struct rt_group *g, struct co_err *err) {
+    dp_reducer_drain(r);
+    return agree(r, g, move(r, g, err), err);
 }
 
 float *rt_reducer_values(const struct rt_reducer *r, size_t i) {

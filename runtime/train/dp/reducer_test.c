@@ -199,6 +199,92 @@ static void parameter_lists_that_differ_between_ranks_are_refused(void **state) 
     assert_int_equal(world_run(&w, differ), 0);
 }
 
+/* ---- what all ranks must have alike ---- */
+
+static const float sparsities[] = {0.5F, 0.75F};
+static float parameter[DP_DGC_MIN];
+
+/* A reducer to open, with all that its options point to. */
+struct opened {
+    struct rt_gradient list[3];
+    struct rt_dgc dgc;
+    struct rt_reducer_options options;
+};
+
+/* On rank 1, a field has another value. */
+struct other {
+    const char *said;
+    size_t at, bytes;
+    union {
+        float f;
+        bool b;
+        uint32_t u;
+        size_t z;
+        const void *p;
+    } value;
+};
+#define OTHER(field, of, member, given)                                                            \
+    {                                                                                              \
+        of, offsetof(struct opened, field), sizeof(((struct opened *)NULL)->field), {              \
+            .member = (given)                                                                      \
+        }                                                                                          \
+    }
+enum { REFUSED = 3 };
+static const struct other others[] = {
+    OTHER(list[1].name, "names of gradients", p, "fc.bias"),
+    OTHER(list[1].n, "sizes of gradients", z, 11),
+    OTHER(list[0].parameter, "parameters for rt_dgc.l2", p, NULL),
+    OTHER(options.last_bucket_bytes, "last_bucket_bytes", z, 64),
+    OTHER(options.wire, "rt_reducer_options.wire", u, RT_BF16),
+    OTHER(options.merge_steps, "rt_reducer_options.merge_steps", u, 3),
+    OTHER(options.merge_sum, "rt_reducer_options.merge_sum", b, true),
+    OTHER(options.dgc, "rt_reducer_options.dgc", p, NULL),
+    OTHER(options.error_feedback, "rt_reducer_options.error_feedback", b, true),
+    OTHER(dgc.momentum, "rt_dgc.momentum", f, 0.25F),
+    OTHER(dgc.nesterov, "rt_dgc.nesterov", b, true),
+    OTHER(dgc.l2, "rt_dgc.l2", f, 0.125F),
+    OTHER(dgc.clip_norm, "rt_dgc.clip_norm", f, 3),
+    OTHER(dgc.rampup_begin_step, "rt_dgc.rampup_begin_step", z, 3),
+    OTHER(dgc.rampup_step, "rt_dgc.rampup_step", z, 3),
+    OTHER(dgc.sparsity, "rt_dgc.sparsity", p, sparsities + 1),
+    OTHER(dgc.n_sparsity, "rt_dgc.n_sparsity", z, 2),
+    /* REFUSED rows that rank 1 does not take itself. */
+    OTHER(dgc.l2, "l2", f, NAN),
+    OTHER(dgc.clip_norm, "clip_norm", f, -1),
+    OTHER(list[1].n, "0 floats", z, 0),
+};
+
+static int differs(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    (void)w;
+    for (size_t i = 0; i < CO_ARRAY_LEN(others); i++) {
+        struct opened o = {.list = {{.name = "fc.weight", .n = DP_DGC_MIN, .parameter = parameter},
+                               {.n = 10}, {.n = 20}},
+            .dgc = {.momentum = 0.5F, .l2 = 0.25F, .sparsity = sparsities, .n_sparsity = 1},
+            .options = {.merge_steps = 2, .dgc = &o.dgc}};
+        struct rt_reducer *r = NULL;
+        struct co_err why = {0};
+        if (rank == 1) {
+            memcpy((unsigned char *)&o + others[i].at, &others[i].value, others[i].bytes);
+        }
+        int rc = rt_reducer_open(g, o.list, 3, &o.options, &r, &why);
+        bool alone = i >= CO_ARRAY_LEN(others) - REFUSED, own = alone && rank == 1;
+        const char *said = alone && !own ? "could not open" : others[i].said;
+        if (rc != CO_INVALID || !strstr(co_err_text(&why), said) ||
+            (!own && !strstr(co_err_text(&why), "rank 1 "))) {
+            return co_err_set(
+                err, CO_INTERNAL, "%s: code %d: %.80s", others[i].said, rc, co_err_text(&why));
+        }
+    }
+    return 0;
+}
+
+/* No rank waits for one that has failed by itself. */
+static void a_rank_with_other_options_is_named(void **state) {
+    (void)state;
+    struct coll_world w = {.n = 3};
+    assert_int_equal(world_run(&w, differs), 0);
+}
+
 static void wrong_arguments_are_refused(void **state) {
     (void)state;
     struct co_err err = {0};
@@ -666,6 +752,7 @@ int main(void) {
         cmocka_unit_test(an_overflow_is_not_fed_back),
         cmocka_unit_test(the_same_gradients_give_the_same_bits),
         cmocka_unit_test(parameter_lists_that_differ_between_ranks_are_refused),
+        cmocka_unit_test(a_rank_with_other_options_is_named),
         cmocka_unit_test(wrong_arguments_are_refused),
         cmocka_unit_test(all_ranks_see_gradients_that_are_not_finite),
         cmocka_unit_test(the_newest_values_win),

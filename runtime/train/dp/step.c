@@ -37,9 +37,11 @@ static const float *made_at(const struct dp_bucket *b, const struct dp_slot *s) 
     return s->own ? s->own : b->values + s->at;
 }
 
-/* Takes a gradient that is ready: copies it to where it is merged or reduced. */
+/* Takes a gradient that is ready: copies it to where it is merged or reduced.  A step that failed
+ * before does not count from now on. */
 static int take(struct rt_reducer *r, const struct dp_slot *s, struct co_err *err) {
     const struct dp_bucket *b = &r->buckets[s->bucket];
+    r->undecided = false;
     float *values = dp_bucket_host(b) + s->at;
     const float *made = made_at(b, s);
     if (b->mirror) {
@@ -72,6 +74,7 @@ static void merge(struct rt_reducer *r) {
 static int take_none(struct rt_reducer *r, const struct dp_slot *s, struct co_err *err) {
     const struct dp_bucket *b = &r->buckets[s->bucket];
     float *values = dp_bucket_host(b) + s->at;
+    r->undecided = false;
     if (!reducing(r)) {
         return 0;
     }
@@ -86,22 +89,43 @@ static int take_none(struct rt_reducer *r, const struct dp_slot *s, struct co_er
     return 0;
 }
 
-/* Rounds the bucket for sending.  What rounding takes is added to the next step's gradients; an
- * overflow, whose step the caller skips, leaves nothing behind. */
-static void round_bucket(const struct rt_reducer *r, struct dp_bucket *b) {
+/* What rounding takes is added to the next step's gradients; an overflow, whose step the caller
+ * skips, leaves nothing behind. */
+static void keep_lost(const struct rt_reducer *r, struct dp_bucket *b) {
+    enum { BLOCK = 2048 };
     enum co_half half = coll_half(r->wire);
-    float *values = dp_bucket_host(b);
-    if (!b->lost) {
-        co_half_narrow(half, b->halves, values, b->n);
-        return;
+    const float *values = dp_bucket_host(b);
+    uint16_t sent[BLOCK]; /* again: the bucket's halves are the average by now */
+    for (size_t from = 0; from < b->n; from += BLOCK) {
+        size_t n = b->n - from < BLOCK ? b->n - from : BLOCK;
+        co_half_narrow(half, sent, values + from, n);
+        co_half_widen(half, b->lost + from, sent, n);
     }
-    add(values, b->lost, b->n);
-    co_half_narrow(half, b->halves, values, b->n);
-    co_half_widen(half, b->lost, b->halves, b->n);
     for (size_t i = 0; i < b->n; i++) {
         float lost = values[i] - b->lost[i];
         b->lost[i] = isfinite(lost) ? lost : 0;
     }
+}
+
+/* Rounds the bucket for sending, with what rounding took in the step before. */
+static void round_bucket(const struct rt_reducer *r, struct dp_bucket *b) {
+    float *values = dp_bucket_host(b);
+    if (b->lost) {
+        add(values, b->lost, b->n);
+    }
+    co_half_narrow(coll_half(r->wire), b->halves, values, b->n);
+}
+
+void dp_reducer_keep(struct rt_reducer *r) {
+    for (uint32_t k = 0; k < r->n_buckets; k++) {
+        struct dp_bucket *b = &r->buckets[k];
+        if (b->compressed) {
+            dp_dgc_keep(r, b);
+        } else if (b->lost) {
+            keep_lost(r, b);
+        }
+    }
+    r->undecided = false;
 }
 
 static int bucket_start(struct rt_reducer *r, struct dp_bucket *b, struct co_err *err) {
@@ -133,6 +157,7 @@ static int start_full(struct rt_reducer *r, struct co_err *err) {
     while (r->started < r->n_buckets && r->buckets[r->started].unready == 0) {
         CO_TRY(bucket_start(r, &r->buckets[r->started++], err));
     }
+    r->undecided = r->started == r->n_buckets;
     return 0;
 }
 
@@ -220,16 +245,16 @@ static int start_rest(struct rt_reducer *r, struct co_err *err) {
     return start_full(r, err);
 }
 
-/* Waits for a bucket's result, converts it, and copies the averages to the caller's memory. */
+/* Converts a bucket's result, and copies the averages to the caller's memory. */
 static int bucket_finish(struct rt_reducer *r, struct dp_bucket *b, struct co_err *err) {
     float *host = dp_bucket_host(b);
-    int rc = rt_work_wait(co_steal_ptr(b->work), err);
-    if (rc == 0 && b->compressed) {
-        rc = dp_dgc_decode(r, b, err);
-    } else if (rc == 0 && b->halves) {
+    int rc = 0;
+    if (b->compressed) {
+        dp_dgc_decode(r, b);
+    } else if (b->halves) {
         co_half_widen(coll_half(r->wire), host, b->halves, b->n);
     }
-    if (rc == 0 && (b->compressed || b->halves)) {
+    if (b->compressed || b->halves) {
         rc = copy(r, b->values, host, b->n, err);
     }
     for (uint32_t i = 0; i < b->members && rc == 0; i++) {
@@ -239,12 +264,27 @@ static int bucket_finish(struct rt_reducer *r, struct dp_bucket *b, struct co_er
     return rc;
 }
 
+/* Waits for the results of all buckets.  Those that change what this rank keeps are finished only
+ * when all have come: a step that fails until then has changed nothing. */
+static int finish(struct rt_reducer *r, struct co_err *err) {
+    for (uint32_t k = 0; k < r->started; k++) {
+        struct dp_bucket *b = &r->buckets[k];
+        CO_TRY(rt_work_wait(co_steal_ptr(b->work), err));
+        CO_TRY(b->compressed ? dp_dgc_check(r, b, err) : 0);
+        CO_TRY(dp_bucket_keeps(b) ? 0 : bucket_finish(r, b, err));
+    }
+    dp_reducer_keep(r);
+    for (uint32_t k = 0; k < r->started; k++) {
+        struct dp_bucket *b = &r->buckets[k];
+        CO_TRY(dp_bucket_keeps(b) ? bucket_finish(r, b, err) : 0);
+    }
+    return 0;
+}
+
 int rt_reducer_wait(struct rt_reducer *r, bool *ret_due, struct co_err *err) {
     bool due = reducing(r);
     int rc = due ? start_rest(r, err) : 0;
-    for (uint32_t k = 0; k < r->started && rc == 0; k++) {
-        rc = bucket_finish(r, &r->buckets[k], err);
-    }
+    rc = rc == 0 && due ? finish(r, err) : rc;
     if (rc < 0) {
         return failed(r, rc);
     }
