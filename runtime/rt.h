@@ -1168,7 +1168,8 @@ enum rt_metric {
 CO_MUST_CHECK int rt_metric(struct rt_group *g, enum rt_metric metric, const double *in, size_t n,
     double *ret, struct co_err *err);
 /* Counts scores [n] with labels [n] (not 0: positive) into stat [2][buckets], bucket floor(score
- * (buckets - 1)).  CO_INVALID: a score is not within 0..1; nothing is counted then. */
+ * (buckets - 1)) in f32.  CO_INVALID: a score is not within 0..1, or there is no bucket; nothing is
+ * counted then. */
 CO_MUST_CHECK int rt_auc_add(double *stat, size_t buckets, const float *scores, const float *labels,
     size_t n, struct co_err *err);
 

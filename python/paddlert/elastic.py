@@ -47,7 +47,8 @@ T = TypeVar("T")
 
 
 class Reader(Protocol):
-    """Batches of the whole job, the same ones on all workers: an Order, a paddlert.data.Dataset with rank=0 and world=1, or yours."""
+    """Batches of the whole job, the same ones on all workers, of one sample at least: an Order, a paddlert.data.Dataset with rank=0 and world=1, or
+    yours."""
 
     def __iter__(self) -> Iterator[Any]:
         """From the position on."""
@@ -102,9 +103,9 @@ class Order:
 def _length(batch: Any) -> int:
     """Samples in it."""
     if isinstance(batch, Mapping):
-        return _length(next(iter(batch.values())))
+        return _length(next(iter(batch.values()), ()))
     if isinstance(batch, (tuple, list)):
-        return _length(batch[0])
+        return _length(batch[0]) if batch else 0
     return len(batch)
 
 
@@ -148,7 +149,10 @@ class _Data:
             if self._iterator is None:
                 self._reader.restore(self.position)
                 self._iterator = iter(self._reader)
-            self._batch = next(self._iterator, None)
+            batch = next(self._iterator, None)
+            if batch is not None and _length(batch) == 0:
+                raise InvalidError(f"the reader gave a batch without a sample, behind position {self.position}: expected one at least")
+            self._batch = batch
         return self._batch
 
     def done(self) -> None:

@@ -85,6 +85,36 @@ with Elastic({{"sum": s}}, Order(40, 4, shuffle=False), on_loss="{on_loss}", val
     assert dies.wait(SECONDS) == -signal.SIGKILL and out.split() == says.split(), out
 
 
+EMPTY = """
+import numpy as np
+from paddlert.elastic import Elastic
+class Reader:
+    at = 0
+    def __iter__(self):
+        while self.at < 3:
+            self.at += 1
+            yield {batch} if self.at == 2 else [np.ones(4)]
+    def position(self):
+        return {{"at": self.at}}
+    def restore(self, position):
+        self.at = position["at"]
+try:
+    with Elastic({{}}, Reader()) as elastic:
+        for step in elastic:
+            with step:
+                pass
+except paddlert.InvalidError as e:
+    print(elastic.steps, e)
+"""
+
+
+@pytest.mark.parametrize("batch", ["np.ones(0)", "[np.ones((0, 3)), np.ones(0)]", "[]", "{}"])
+def test_a_batch_without_a_sample_is_an_error(python, batch):
+    """On all workers: the mean of nothing was a ZeroDivisionError."""
+    out, = finish(python(EMPTY.format(batch=batch)))
+    assert out == "1 the reader gave a batch without a sample, behind position {'at': 1}: expected one at least\n"
+
+
 DIFFERENT = """
 import os, sys
 from paddlert.data import Dataset

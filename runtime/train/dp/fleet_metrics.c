@@ -89,6 +89,9 @@ int rt_metric(struct rt_group *g, enum rt_metric metric, const double *in, size_
 
 int rt_auc_add(double *stat, size_t buckets, const float *scores, const float *labels, size_t n,
     struct co_err *err) {
+    if (buckets < 1) {
+        return co_err_set(err, CO_INVALID, "0 buckets for scores, expected 1 or more");
+    }
     for (size_t i = 0; i < n; i++) {
         if (!(scores[i] >= 0 && scores[i] <= 1)) {
             return co_err_set(
@@ -97,6 +100,7 @@ int rt_auc_add(double *stat, size_t buckets, const float *scores, const float *l
     }
     for (size_t i = 0; i < n; i++) {
         size_t bucket = (size_t)(scores[i] * (float)(buckets - 1)); /* in f32, as Paddle's auc */
+        bucket = bucket < buckets ? bucket : buckets - 1;           /* f32 may have rounded up */
         stat[(labels[i] != 0 ? 0 : buckets) + bucket] += 1;
     }
     return 0;

@@ -86,6 +86,22 @@ static void scores_are_counted(void **state) {
     }
 }
 
+/* 2^25 - 1 is no f32: it becomes 2^25. */
+static void a_score_is_counted_within_many_buckets(void **state) {
+    (void)state;
+    enum { MANY = 1 << 25 };
+    double *stat = calloc(2 * (size_t)MANY + 1, sizeof(*stat));
+    assert_non_null(stat);
+    const float scores[] = {1, 1, 0}, labels[] = {0, 1, 0};
+    assert_int_equal(rt_auc_add(stat, MANY, scores, labels, 3, NULL), 0);
+    assert_true(stat[MANY - 1] == 1 && stat[2 * (size_t)MANY - 1] == 1);
+    assert_true(stat[MANY] == 1 && stat[2 * (size_t)MANY] == 0);
+    free(stat);
+    struct co_err err = {0};
+    assert_int_equal(rt_auc_add(NULL, 0, scores, labels, 1, &err), CO_INVALID);
+    assert_non_null(strstr(co_err_text(&err), "0 buckets"));
+}
+
 /* ---- as the operator says it ---- */
 
 struct given {
@@ -177,6 +193,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_measure_as_one),
         cmocka_unit_test(scores_are_counted),
+        cmocka_unit_test(a_score_is_counted_within_many_buckets),
         cmocka_unit_test(trainers_meet_as_the_operator_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
