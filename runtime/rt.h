@@ -765,7 +765,9 @@ int rt_group_check(struct rt_group *g, struct co_err *err);
 
 /* Collective over g: ranks of the same colour form a group, ordered by key, then by rank in g.
  * colour < 0: the rank takes part in the call and gets NULL.  The new group is closed by itself; g
- * stays. */
+ * stays.  If a rank cannot form it, for want of descriptors say, all ranks of its colour get that
+ * rank's code and reason at once, and g stays in use; rt_group_sub and rt_group_grow do the same.
+ */
 CO_MUST_CHECK int rt_group_split(struct rt_group *g, int32_t colour, int32_t key,
     struct rt_group **ret_group, struct co_err *err);
 /* Called only by the ranks in the list (n ascending ranks of g).  tag distinguishes groups of the
@@ -778,7 +780,8 @@ CO_MUST_CHECK int rt_group_sub(struct rt_group *g, const uint32_t *ranks, uint32
 
 /* After a failure, called by all ranks that are alive: they agree on who is alive and form a group
  * of those, ranks in the old order.  ret_gone[i] (size of g; NULL allowed) says whether rank i is
- * not in it.  A rank that dies meanwhile is left out, too, or breaks the new group.  A live rank
+ * not in it.  A rank that dies meanwhile is left out, too, or breaks the new group; so is one that
+ * cannot form the new group, and gets an error.  A live rank
  * that does not call within call_timeout_ms is left out, and gets CO_PEERLOST.  Ends within three
  * times call_timeout_ms.  Afterwards g can only be closed. */
 CO_MUST_CHECK int rt_group_shrink(
@@ -787,9 +790,11 @@ CO_MUST_CHECK int rt_group_shrink(
 /* Forms a group of the ranks of g and new ones, for example one that was restarted after a shrink.
  * All ranks of g call it with the same options, except that each gives its own rank in the new
  * group; the new ranks call rt_group_open with them.  generation must never have been used with
- * these endpoints; a rank of g may keep its endpoint.  0 in a field: the value of g.  g stays as it
- * is: if not all ranks join within form_timeout_ms, all ranks of g get an error and continue with
- * g.  If one of them dies, all others get the larger group, or all get CO_PEERLOST. */
+ * these endpoints; a rank of g may keep its endpoint, but not take another one's.  0 in a field:
+ * the value of g.  CO_INVALID, at once and on all ranks of g: their options differ, or those of one
+ * are wrong.  g stays as it is: if not all ranks join within form_timeout_ms, all ranks of g get an
+ * error and continue with g.  If one of them dies, all others get the larger group, or all get
+ * CO_PEERLOST. */
 CO_MUST_CHECK int rt_group_grow(struct rt_group *g, const struct rt_group_options *options,
     struct rt_group **ret_group, struct co_err *err);
 

@@ -12,6 +12,7 @@
  *     message.c  bytes between two ranks, over pipe_shm.c or pipe_tcp.c
  *     msg_all_reduce.c, msg_reduce.c, msg_move.c: algorithms made of messages; algorithms.c picks
  * one hier.c     calls over several machines gpu.c      calls on GPU buffers, by runtime/train/nccl
+ *     nested.c   forms a group from another one, for these
  *     vote.c     how survivors agree on who is dead, for shrink.c
  *     agree.c    whether all ranks make the same calls
  *
@@ -50,6 +51,14 @@ struct coll_list {
     char text[COLL_LIST_TEXT]; /* "sub of ranks 0, 1, 2, tag 9" */
 };
 
+/* nested.c: why a rank could not form a group. */
+enum { COLL_UNABLE_TEXT = 400 };
+struct coll_unable {
+    uint64_t key; /* of the group, for these two ranks; 0: none */
+    int code;
+    char text[COLL_UNABLE_TEXT];
+};
+
 struct coll_peer {
     struct net_stream control;     /* this rank's own has none */
     struct sockaddr_storage known; /* address.c: inherited; AF_UNSPEC: none */
@@ -71,6 +80,10 @@ struct coll_peer {
     bool listed;           /* it is in g->list */
     uint64_t list_count;   /* lists of this rank so far that had it */
     struct coll_list list; /* the last that it sent */
+    /* For nested.c, under m: */
+    uint64_t formed;           /* groups that it and this rank began to form together */
+    struct coll_unable unable; /* the last that it could not form */
+    bool out;                  /* of a group that shrinks: it cannot form the smaller one */
     /* For vote.c, under m: its last vote about which ranks are dead. */
     uint32_t round;      /* of that vote; 0: it has not voted */
     unsigned char *dead; /* owned, one bit a rank */
@@ -161,6 +174,7 @@ struct rt_group {
     unsigned char report_text[COLL_WORD_MAX];
     uint32_t failed_rank;       /* size: no rank in particular */
     struct rt_group *child;     /* a group that is being formed from this one, or NULL */
+    uint32_t *places;           /* owned [size]: nested.c; each rank's in the child */
     bool shrinks;               /* groups are formed from it although it has failed */
     bool has_list;              /* sub.c: the child is of `list` */
     struct coll_list list;      /* without a count */
@@ -192,10 +206,18 @@ static inline int coll_group_enter(struct rt_group *g, const char *what, struct 
 static inline void coll_group_leave(struct rt_group *g) {
     atomic_store_explicit(&g->busy, false, memory_order_release);
 }
-/* Like rt_group_open.  from: a group that the caller is in, or NULL.  The new group listens at the
- * door of `from`, and fails to form if one of the ranks of `from` dies meanwhile. */
-CO_MUST_CHECK int coll_group_open_from(struct rt_group *from, const struct rt_job *job,
+/* What rt_group_open does by itself.  from: a group that the caller is in, or NULL.  The new group
+ * listens at the door of `from`. */
+CO_MUST_CHECK int coll_group_prepare(struct rt_group *from, const struct rt_job *job,
     const struct rt_group_options *options, struct rt_group **ret_group, struct co_err *err);
+/* The rest: waits for the others. */
+CO_MUST_CHECK int coll_group_start(struct rt_group *g, int64_t deadline_ms, struct co_err *err);
+/* nested.c: the same for a group that g makes.  It fails to form if one of the ranks of g dies
+ * meanwhile, or cannot form it.  meet: returns when all its ranks have formed it. */
+CO_MUST_CHECK int coll_child_start(
+    struct rt_group *g, struct rt_group *child, int64_t deadline_ms, bool meet, struct co_err *err);
+/* For the monitor: a rank could not form a group. */
+void coll_unable_receive(struct rt_group *g, uint32_t from, const unsigned char *bytes, uint32_t n);
 /* A rank of g has died.  A group that is being formed from g and contains the rank fails.  Call
  * under g->m. */
 void coll_group_lose_child(struct rt_group *g, uint32_t rank);

@@ -185,6 +185,9 @@ static int recv_fd(struct rt_group *g, int from, int64_t deadline, int *ret, str
     coll_wait_fd(g, from, POLLIN, deadline);
     ssize_t n = recvmsg(from, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     const struct cmsghdr *h = n == 1 ? CMSG_FIRSTHDR(&m) : NULL;
+    if (n == 1 && m.msg_flags & MSG_CTRUNC) { /* it came, and the kernel had no place for it */
+        return co_err_errno(err, EMFILE, "the shared memory of rank %u", g->locals[0]);
+    }
     if (!h || h->cmsg_type != SCM_RIGHTS || h->cmsg_len != CMSG_LEN(sizeof(int))) {
         return co_err_set(err, co_now_ms() < deadline ? CO_PEERLOST : CO_TIMEOUT,
             "rank %u, the machine's first, sent no shared memory", g->locals[0]);

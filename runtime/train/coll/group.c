@@ -93,6 +93,7 @@ static struct rt_group *group_new(uint32_t size, uint32_t rank) {
     g->rank = rank;
     g->epoll = g->wake = -1;
     g->alarm = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    g->alarm = g->alarm < 0 ? -errno : g->alarm;
     g->failed_rank = size;
     g->endpoints = co_xcalloc(size, sizeof(*g->endpoints));
     g->peers = co_xcalloc(size, sizeof(*g->peers));
@@ -174,11 +175,9 @@ static int check_nccl(const struct rt_group *g, struct co_err *err) {
         co_contract[CO_VAR_JOB_ENCRYPT].name);
 }
 
-static int start(struct rt_group *g, int64_t deadline_ms, struct co_err *err) {
-    if (g->alarm < 0) {
-        return co_err_set(err, CO_NOMEMORY, "no event for the group");
-    }
-    int rc = coll_group_form(g, deadline_ms, err);
+int coll_group_start(struct rt_group *g, int64_t deadline_ms, struct co_err *err) {
+    int rc = g->alarm < 0 ? co_err_errno(err, -g->alarm, "an event for the group")
+                          : coll_group_form(g, deadline_ms, err);
     rc = rc == 0 ? check_nccl(g, err) : rc;
     rc = rc == 0 && g->device ? coll_gpu_form(g, err) : rc;
     return rc < 0 ? co_err_wrap(err, "collective group, rank %u of %u", g->rank, g->size) : 0;
@@ -262,50 +261,6 @@ static int copy_endpoints(struct rt_group *g, const struct rt_job *job,
     return 0;
 }
 
-/* coll_group_fail takes the child's lock while the caller holds the parent's.  The order is always
- * parent before child. */
-void coll_group_lose_child(struct rt_group *g, uint32_t rank) {
-    struct rt_group *child = g->child;
-    for (uint32_t i = 0; child && !atomic_load(&g->peers[rank].left) && i < child->size; i++) {
-        if (co_streq(child->endpoints[i], g->endpoints[rank])) {
-            (void)coll_group_fail(child, CO_PEERLOST, i, false,
-                "rank %u (%.200s) was lost while the group formed", i, child->endpoints[i]);
-        }
-    }
-}
-
-void coll_group_fail_child(struct rt_group *g) {
-    struct rt_group *child = g->child;
-    bool concerned = g->why.code != CO_PEERLOST || g->failed_rank >= g->size;
-    for (uint32_t i = 0; child && !concerned && i < child->size; i++) {
-        concerned = co_streq(child->endpoints[i], g->endpoints[g->failed_rank]);
-    }
-    if (child && concerned) {
-        (void)coll_group_fail(child, g->why.code, child->size, false, "%s", g->why.msg);
-    }
-}
-
-/* Like start, but fails early if g fails, or loses a rank that the child needs. */
-static int start_child(
-    struct rt_group *g, struct rt_group *child, int64_t deadline_ms, struct co_err *err) {
-    pthread_mutex_lock(&g->m);
-    g->child = child;
-    for (uint32_t r = 0; r < g->size; r++) {
-        if (atomic_load(&g->peers[r].gone)) {
-            coll_group_lose_child(g, r);
-        }
-    }
-    if (atomic_load(&g->failed) < 0 && !g->shrinks) {
-        coll_group_fail_child(g);
-    }
-    pthread_mutex_unlock(&g->m);
-    int rc = start(child, deadline_ms, err);
-    pthread_mutex_lock(&g->m);
-    g->child = NULL;
-    pthread_mutex_unlock(&g->m);
-    return rc;
-}
-
 /* Listens at the group's own endpoint.  A door of `from` at the same endpoint is shared: its port
  * is taken. */
 static int open_door(struct rt_group *g, const struct rt_group *from, struct co_err *err) {
@@ -328,7 +283,7 @@ static void inherit(struct rt_group *g, const struct rt_group *from) {
     }
 }
 
-int coll_group_open_from(struct rt_group *from, const struct rt_job *job,
+int coll_group_prepare(struct rt_group *from, const struct rt_job *job,
     const struct rt_group_options *options, struct rt_group **ret_group, struct co_err *err) {
     struct rt_group_options o = options ? *options : (struct rt_group_options){0};
     CO_TRY(CO_SPARE_CHECK(&o, "rt_group_options", err));
@@ -348,17 +303,20 @@ int coll_group_open_from(struct rt_group *from, const struct rt_job *job,
     identify(g, o.generation);
     name_node(g, o.node);
     inherit(g, from);
-    int64_t deadline = co_now_ms() + g->form_ms;
     net_raise_files();
     CO_TRY(open_door(g, from, err));
-    CO_TRY(from ? start_child(from, g, deadline, err) : start(g, deadline, err));
     *ret_group = co_steal_ptr(g);
     return 0;
 }
 
 int rt_group_open(const struct rt_job *job, const struct rt_group_options *options,
     struct rt_group **ret_group, struct co_err *err) {
-    return coll_group_open_from(NULL, job, options, ret_group, err);
+    CO_CLEANUP(rt_group_closep) struct rt_group *g = NULL;
+    int64_t now = co_now_ms();
+    CO_TRY(coll_group_prepare(NULL, job, options, &g, err));
+    CO_TRY(coll_group_start(g, now + g->form_ms, err));
+    *ret_group = co_steal_ptr(g);
+    return 0;
 }
 
 int coll_group_derive(struct rt_group *from, const uint32_t *ranks, uint32_t n, uint64_t id,
@@ -384,7 +342,7 @@ int coll_group_derive(struct rt_group *from, const uint32_t *ranks, uint32_t n, 
     g->id = id;
     memcpy(g->node, from->node, sizeof(g->node));
     g->door = from->door ? coll_door_ref(from->door) : NULL;
-    CO_TRY(start_child(from, g, deadline_ms, err));
+    CO_TRY(coll_child_start(from, g, deadline_ms, !from->shrinks, err));
     *ret = co_steal_ptr(g);
     return 0;
 }

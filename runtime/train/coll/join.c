@@ -167,6 +167,10 @@ int coll_join(struct rt_group *g, uint32_t to, enum coll_purpose purpose, uint8_
         struct net_dial d = {.fd = -1};
         int rc = address ? connect_unix(g, address, address_bytes, end, &d.fd, &d.err)
                          : connect_tcp(g, to, by_name, end, &d.fd, &d.err);
+        if (rc == CO_NORESOURCE || rc == CO_NOMEMORY) { /* of this process: others wait for it */
+            (void)co_err_set(err, rc, "%s", co_err_text(&d.err));
+            return co_err_wrap(err, "rank %u at \"%.200s\"", to, g->endpoints[to]);
+        }
         if (rc == 0) {
             coll_hello_write(&hello, d.hello);
             net_dial_all(&auth, &d, 1, end, g->alarm);

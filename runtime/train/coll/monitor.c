@@ -137,6 +137,9 @@ static void receive(struct rt_group *g, uint32_t from, const unsigned char *wire
     case COLL_WORD_LIST:
         coll_list_receive(g, from, more, bytes);
         break;
+    case COLL_WORD_UNABLE:
+        coll_unable_receive(g, from, more, bytes);
+        break;
     case COLL_WORD_DEAD:
         pthread_mutex_lock(&g->m);
         p->round = rank;

@@ -21,6 +21,8 @@ enum coll_word {
                        */
     COLL_WORD_DIFFER, /* agree.h: the group has failed, as two calls differ, which follow */
     COLL_WORD_LIST,   /* sub.c: the sender makes a group of a list with both ranks, which follows */
+    COLL_WORD_UNABLE, /* nested.c: the sender could not form a group with this rank; which one, and
+                         why, follows */
 };
 
 enum { COLL_WORD_HEAD = 16, COLL_WORD_MAX = 640 /* of what follows */, COLL_PONG_BYTES = 8 };

@@ -11,6 +11,7 @@ enum coll_use {
     COLL_USE_REDUCER,        /* ranks compare their lists of gradients */
     COLL_USE_COMPRESSED,     /* a bucket of gradients */
     COLL_USE_NORM,           /* moments of a batch */
+    COLL_USE_GROW,           /* rt_group_grow: ranks compare what they ask for */
     COLL_USE_NEWEST,         /* rt_broadcast_newest: whose values are the newest */
     COLL_USES,
 };

@@ -43,7 +43,7 @@ static bool learn(struct rt_group *g, struct coll_ballot *b, bool late) {
     bool news = false;
     for (uint32_t r = 0; r < g->size; r++) {
         struct coll_peer *p = &g->peers[r];
-        bool lost = r != g->rank && (atomic_load(&p->gone) || atomic_load(&p->left) ||
+        bool lost = r != g->rank && (atomic_load(&p->gone) || atomic_load(&p->left) || p->out ||
                                         (grows(b->round) && !grows(p->round)) ||
                                         (r == g->failed_rank && g->why.code == CO_PEERLOST) ||
                                         (late && is_behind(p, b)));
