@@ -36,6 +36,7 @@ const struct coll_use_name *coll_use_name(enum rt_kind kind, unsigned op) {
         [COLL_USE_COMPRESSED - RT_OPS] = {"all_gather of compressed gradients", .sized = true},
         [COLL_USE_NORM - RT_OPS] = {"batch normalisation", .sized = true},
         [COLL_USE_GROW - RT_OPS] = {"comparison of the larger group's options"},
+        [COLL_USE_LOCAL_SGD - RT_OPS] = {"comparison of local SGD's steps"},
         [COLL_USE_NEWEST - RT_OPS] = {"broadcast of the newest values"},
     };
     bool used = kind == RT_ALL_GATHER && op >= RT_OPS && op < COLL_USES;

@@ -12,6 +12,7 @@ enum coll_use {
     COLL_USE_COMPRESSED,     /* a bucket of gradients */
     COLL_USE_NORM,           /* moments of a batch */
     COLL_USE_GROW,           /* rt_group_grow: ranks compare what they ask for */
+    COLL_USE_LOCAL_SGD,      /* rt_local_sgd_step: ranks compare their steps */
     COLL_USE_NEWEST,         /* rt_broadcast_newest: whose values are the newest */
     COLL_USES,
 };

@@ -111,6 +111,7 @@ struct rt_reducer {
      * there: if the step fails, the gradients stay in the buckets until it is known whether it
      * ended on another rank. */
     bool undecided;
+    bool moved;               /* to this group, and local SGD has not compared its steps there */
     uint64_t alike[DP_ALIKE]; /* must be equal on all ranks */
 };
 

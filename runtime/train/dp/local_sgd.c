@@ -10,6 +10,35 @@ static int mean(struct rt_group *g, double *value, struct co_err *err) {
     return rt_all_reduce(g, value, value, 1, RT_F64, RT_AVG, err);
 }
 
+/* After a reducer was opened or rebuilt, ranks may be at different steps: an average that failed on
+ * some may have ended on others.  The state of the rank that is furthest is everybody's, as its
+ * parameters are (rt_broadcast_newest). */
+static int catch_up(struct rt_local_sgd *s, struct rt_reducer *parameters, struct co_err *err) {
+    struct state {
+        uint64_t step, last, k;
+        double loss0, lr0;
+    } own = {s->step, s->last, s->k, s->loss0, s->lr0};
+    uint32_t size = rt_group_size(parameters->g), newest = 0;
+    CO_AUTOFREE struct state *all = co_xcalloc(size, sizeof(*all));
+    struct rt_coll c = {.kind = RT_ALL_GATHER,
+        .op = (enum rt_op)COLL_USE_LOCAL_SGD,
+        .dtype = RT_I64,
+        .in = &own,
+        .out = all,
+        .n = sizeof(own) / sizeof(uint64_t)};
+    CO_TRY(coll_use_run(parameters->g, &c, err));
+    for (uint32_t i = 1; i < size; i++) {
+        newest = all[i].step > all[newest].step ? i : newest;
+    }
+    s->step = all[newest].step;
+    s->last = all[newest].last;
+    s->k = (uint32_t)all[newest].k;
+    s->loss0 = all[newest].loss0;
+    s->lr0 = all[newest].lr0;
+    parameters->moved = false;
+    return 0;
+}
+
 /* Steps until the next average: fewer as the loss falls; 1 if the loss is NaN. */
 static uint32_t next_steps(const struct rt_local_sgd *s, double loss, double lr) {
     double k = ceil(sqrt(s->lr0 * loss / (lr * s->loss0) * (s->k_steps ? s->k_steps : 1)));
@@ -30,6 +59,10 @@ static int average(struct rt_local_sgd *s, struct rt_reducer *parameters, double
 int rt_local_sgd_step(struct rt_local_sgd *s, struct rt_reducer *parameters, double loss, double lr,
     bool *ret_averaged, struct co_err *err) {
     struct rt_local_sgd now = *s;
+    if (parameters->moved) {
+        CO_TRY(catch_up(&now, parameters, err));
+        *s = now;
+    }
     uint64_t begin = s->begin_step ? s->begin_step : 1;
     now.step++;
     if (now.step == 1) {

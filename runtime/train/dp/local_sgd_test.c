@@ -65,9 +65,42 @@ static void parameters_are_averaged_when_due(void **state) {
     }
 }
 
+/* An average has ended on rank 0, and failed on the others: after a rebuild all continue with what
+ * rank 0 has. */
+static int falls_behind(
+    struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    (void)w;
+    struct rt_gradient list[1] = {{.n = FLOATS}};
+    CO_CLEANUP(rt_reducer_closep) struct rt_reducer *r = NULL;
+    struct rt_local_sgd s = {.k_steps = 3}, before = s;
+    CO_TRY(rt_reducer_open(g, list, 1, NULL, &r, err));
+    for (uint32_t step = 0; step < 4; step++) { /* 1 and 4 are due */
+        before = s;
+        CO_TRY(rt_local_sgd_step(&s, r, 0, 0, NULL, err));
+    }
+    s = rank == 0 ? s : before;
+    CO_TRY(rt_reducer_rebuild(r, g, err));
+    for (uint32_t step = 4; step < STEPS; step++) {
+        bool averaged = false;
+        CO_TRY(rt_local_sgd_step(&s, r, 0, 0, &averaged, err));
+        if (averaged != (step % 3 == 0) || s.step != step + 1) {
+            return co_err_set(
+                err, CO_INTERNAL, "step %u: averaged %d, at %d", step + 1, averaged, (int)s.step);
+        }
+    }
+    return 0;
+}
+
+static void ranks_continue_at_the_same_step(void **state) {
+    (void)state;
+    struct coll_world w = {.n = 3};
+    assert_int_equal(world_run(&w, falls_behind), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parameters_are_averaged_when_due),
+        cmocka_unit_test(ranks_continue_at_the_same_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

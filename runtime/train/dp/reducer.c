@@ -312,6 +312,7 @@ static int agree(struct rt_reducer *r, struct rt_group *g, int own, struct co_er
     }
     r->merged = even ? r->merged : 0;
     r->step = newest;
+    r->moved = true;
     return 0;
 }
 
