@@ -1059,7 +1059,8 @@ CO_MUST_CHECK int rt_broadcast_newest(struct rt_group *g, uint64_t *step,
  * Up to begin_step, every step is averaged.  Adaptive (Wang, Joshi 2018, arXiv:1810.08313, as in
  * Paddle): after each average k = ceil(sqrt(lr0 loss / (lr loss0) k_steps)), within 1 .. 16; this
  * uses lr, and the loss averaged over the ranks.  The first step after rt_reducer_open and
- * rt_reducer_rebuild is collective in any case: all ranks continue where the furthest one is. */
+ * rt_reducer_rebuild is collective in any case: all ranks continue where the furthest one is.
+ * CO_INVALID names a rank with other options. */
 struct rt_local_sgd {
     uint32_t k_steps;    /* 0: 1; adaptive: to begin with */
     uint32_t begin_step; /* 0: 1 */

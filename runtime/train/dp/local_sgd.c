@@ -10,14 +10,20 @@ static int mean(struct rt_group *g, double *value, struct co_err *err) {
     return rt_all_reduce(g, value, value, 1, RT_F64, RT_AVG, err);
 }
 
-/* After a reducer was opened or rebuilt, ranks may be at different steps: an average that failed on
- * some may have ended on others.  The state of the rank that is furthest is everybody's, as its
- * parameters are (rt_broadcast_newest). */
+static uint32_t or_one(uint32_t n) {
+    return n ? n : 1;
+}
+
+/* After a reducer was opened or rebuilt, ranks compare their options, and may be at different
+ * steps: an average that failed on some may have ended on others.  The state of the rank that is
+ * furthest is everybody's, as its parameters are (rt_broadcast_newest). */
 static int catch_up(struct rt_local_sgd *s, struct rt_reducer *parameters, struct co_err *err) {
     struct state {
         uint64_t step, last, k;
         double loss0, lr0;
-    } own = {s->step, s->last, s->k, s->loss0, s->lr0};
+        uint64_t k_steps, begin_step, adaptive;
+    } own = {s->step, s->last, s->k, s->loss0, s->lr0, or_one(s->k_steps), or_one(s->begin_step),
+        s->adaptive};
     uint32_t size = rt_group_size(parameters->g), newest = 0;
     CO_AUTOFREE struct state *all = co_xcalloc(size, sizeof(*all));
     struct rt_coll c = {.kind = RT_ALL_GATHER,
@@ -28,6 +34,14 @@ static int catch_up(struct rt_local_sgd *s, struct rt_reducer *parameters, struc
         .n = sizeof(own) / sizeof(uint64_t)};
     CO_TRY(coll_use_run(parameters->g, &c, err));
     for (uint32_t i = 1; i < size; i++) {
+        const char *other = all[i].k_steps != all[0].k_steps         ? "k_steps"
+                            : all[i].begin_step != all[0].begin_step ? "begin_step"
+                            : all[i].adaptive != all[0].adaptive     ? "adaptive"
+                                                                     : NULL;
+        if (other) {
+            return co_err_set(
+                err, CO_INVALID, "local SGD: rank %u has another %s than rank 0", i, other);
+        }
         newest = all[i].step > all[newest].step ? i : newest;
     }
     s->step = all[newest].step;

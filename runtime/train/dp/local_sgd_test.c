@@ -97,10 +97,44 @@ static void ranks_continue_at_the_same_step(void **state) {
     assert_int_equal(world_run(&w, falls_behind), 0);
 }
 
+/* What rank 1 has otherwise. */
+static const struct {
+    struct rt_local_sgd options;
+    const char *says;
+} others[] = {
+    {{.k_steps = 4, .begin_step = 2}, "rank 1 has another k_steps than rank 0"},
+    {{.k_steps = 3, .begin_step = 3}, "rank 1 has another begin_step than rank 0"},
+    {{.k_steps = 3, .begin_step = 2, .adaptive = true}, "rank 1 has another adaptive than rank 0"},
+};
+
+static int differs(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    (void)w;
+    for (size_t i = 0; i < CO_ARRAY_LEN(others); i++) {
+        struct rt_gradient list[1] = {{.n = FLOATS}};
+        CO_CLEANUP(rt_reducer_closep) struct rt_reducer *r = NULL;
+        struct rt_local_sgd s = {.k_steps = 3, .begin_step = 2};
+        struct co_err why = {0};
+        CO_TRY(rt_reducer_open(g, list, 1, NULL, &r, err));
+        s = rank == 1 ? others[i].options : s;
+        int rc = rt_local_sgd_step(&s, r, 0, 0, NULL, &why);
+        if (rc != CO_INVALID || !strstr(co_err_text(&why), others[i].says)) {
+            return co_err_set(err, CO_INTERNAL, "code %d: %.150s", rc, co_err_text(&why));
+        }
+    }
+    return 0;
+}
+
+static void ranks_with_other_options_are_refused(void **state) {
+    (void)state;
+    struct coll_world w = {.n = 3};
+    assert_int_equal(world_run(&w, differs), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parameters_are_averaged_when_due),
         cmocka_unit_test(ranks_continue_at_the_same_step),
+        cmocka_unit_test(ranks_with_other_options_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
