@@ -552,6 +552,31 @@ def test_etcd_dies_and_returns(nodes, tmp_path):
         e.down()
 
 
+def test_what_waits_for_an_etcd_that_is_away_has_a_bound(nodes, tmp_path):
+    """A job whose workers all run well needs none. One whose worker failed, or that has ended, does."""
+    e = Etcd(tmp_path)
+    try:
+        o = dict(silent_ms=30000, level=1, nnodes="2:3", elastic_ms=500, deadline_ms=5000)
+        well, fails, leaves, done = ([nodes(n, e.url, job=job, **o) for n in (f"{job}a", f"{job}b")]
+                                     for job in ("well", "fails", "leaves", "done"))
+        for a, b in (well, fails, leaves, done):
+            a.met(), b.met()
+        time.sleep(1)                            # neighbours have answered
+        e.down()
+        fails[1].say("r")
+        leaves[1].say("l")                       # its workers ended well: no loss for the other node
+        done[0].say("d")
+        fails[1].wait(r"^ended timeout: the restart of all nodes did not begin within 5 s \(--join_timeout\): .*cannot connect")
+        fails[0].wait(r"^ended peer.?lost: node failsb is gone, and etcd did not take that within 5 s")
+        done[0].wait(r"^ended unavailable: etcd did not say whether the workers of all nodes have ended within 5 s")
+        leaves[1].wait("^gone")
+        time.sleep(7)
+        for n in (*well, leaves[0]):
+            assert not n.find("^(ended|changed)"), n.text()
+    finally:
+        e.down()
+
+
 def test_etcd_with_users(nodes, tmp_path):
     e = Etcd(tmp_path)
     try:

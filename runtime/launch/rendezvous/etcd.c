@@ -50,9 +50,10 @@ struct etcd {
     char *late_written, *late_writing; /* the late node that etcd has, and that is being written */
     size_t late;                       /* number of late nodes in the last log line */
     int64_t retry_ms, noted_at;
-    struct co_err last; /* what the node waits for, or the last failure */
-    struct co_err over; /* the job's end; reported after the lease is revoked, as the other nodes
-                         * may wait for that */
+    int64_t waits_since; /* since when a failing etcd keeps it from its end; 0: it does not */
+    struct co_err last;  /* what the node waits for, or the last failure */
+    struct co_err over;  /* the job's end; reported after the lease is revoked, as the other nodes
+                          * may wait for that */
 };
 
 static void take_step(struct etcd *w);
@@ -67,13 +68,48 @@ static int64_t ttl_seconds(const struct etcd *w) {
     return s < 2 ? 2 : s;
 }
 
+/* The neighbour when its process is dead although its lease still lives; else NULL. */
+static const struct rdzv_etcd_node *gone_neighbour(const struct etcd *w) {
+    return rdzv_neighbour_state(w->neighbour) == RDZV_NEIGHBOUR_GONE && w->watched
+               ? rdzv_etcd_view_find(&w->view, w->watched)
+               : NULL;
+}
+
 /* ---- what fails ---- */
+
+/* Workers that run well need no etcd, however long it is away.  A node whose workers have ended, or
+ * whose neighbour is gone, needs it to learn what the others do: it waits as long as for a round.
+ * A restart is bounded by rdzv.c.  Returns true when it has ended the node: w may be freed. */
+static bool end_overdue(struct etcd *w, int64_t now, const struct co_err *why) {
+    const bool gone = gone_neighbour(w);
+    const int64_t limit_ms = w->m->options.deadline_ms;
+    char text[CO_ERR_MAX];
+    if (w->m->state != RDZV_MET || !(gone || w->self.done)) {
+        w->waits_since = 0;
+        return false;
+    }
+    w->waits_since = w->waits_since ? w->waits_since : now;
+    if (now - w->waits_since < limit_ms) {
+        return false;
+    }
+    (void)snprintf(text, sizeof(text), "%s%.200s%s within %.3g s (--join_timeout): %.300s",
+        gone ? "node " : "", gone ? w->watched : "",
+        gone ? " is gone, and etcd did not take that"
+             : "etcd did not say whether the workers of all nodes have ended",
+        (double)limit_ms / 1000, why->msg);
+    rdzv_end(w->m, gone ? CO_PEERLOST : CO_UNAVAILABLE, text);
+    return true;
+}
 
 static void retry_later(struct etcd *w, const struct co_err *why) {
     int64_t now = co_now_ms();
     w->last = *why;
-    if (w->m->state == RDZV_LEAVING || w->over.code) {
+    /* A node that ends well stays for rdzv.c's time: its neighbour must read that from it. */
+    if ((w->m->state == RDZV_LEAVING && w->code) || w->over.code) {
         rdzv_finish(w->m, &w->over);
+        return;
+    }
+    if (end_overdue(w, now, why)) {
         return;
     }
     w->retry_ms = w->retry_ms * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : w->retry_ms * 2;
@@ -210,13 +246,6 @@ static const char *late_neighbour(const struct etcd *w) {
     return rdzv_neighbour_state(w->neighbour) == RDZV_NEIGHBOUR_LATE ? w->watched : NULL;
 }
 
-/* The neighbour when its process is dead although its lease still lives; else NULL. */
-static const struct rdzv_etcd_node *gone_neighbour(const struct etcd *w) {
-    return rdzv_neighbour_state(w->neighbour) == RDZV_NEIGHBOUR_GONE && w->watched
-               ? rdzv_etcd_view_find(&w->view, w->watched)
-               : NULL;
-}
-
 static void on_late_written(void *arg, const json_t *answer) {
     struct etcd *w = arg;
     (void)answer;
@@ -326,6 +355,7 @@ static void on_keys_read(void *arg, const json_t *answer) {
         return;
     }
     int64_t now = co_now_ms();
+    w->waits_since = 0;
     uint64_t hash = rdzv_etcd_view_hash(&w->view);
     if (!w->have_view || hash != w->hash) {
         w->hash = hash;
@@ -529,6 +559,9 @@ static void etcd_leave(void *backend, int code, const char *why) {
     rdzv_etcd_client_cancel(w->client);
     co_timer_stop(w->watch_timer);
     rdzv_neighbour_watch(w->neighbour, NULL, 0, NULL);
+    if (code == 0) {
+        rdzv_neighbour_ended_well(w->neighbour);
+    }
     etcd_send(w,
         !w->self.round ? 0
         : code         ? RDZV_ETCD_SEND_WHY

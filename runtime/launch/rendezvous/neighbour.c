@@ -16,6 +16,8 @@ enum {
 
 static const char path[] = "/paddlerun/alive";
 
+#define ENDED_WELL " ended" /* behind the ID */
+
 struct rdzv_neighbour {
     struct co_loop *loop;
     struct co_httpd *server;
@@ -24,6 +26,7 @@ struct rdzv_neighbour {
     struct co_timer *timer;
     char *other; /* ID of the node that it asks; NULL: none */
     enum rdzv_neighbour_state state;
+    bool ended_well; /* this node's workers */
     int64_t patience_ms, asked_at;
     int64_t broken_at; /* when its connection broke; 0: it did not */
     void (*changed)(void *arg);
@@ -34,7 +37,7 @@ static void ask_neighbour(struct rdzv_neighbour *n);
 
 static void answer_alive(void *arg, struct co_http_req *req) {
     const struct rdzv_neighbour *n = arg;
-    co_http_replyf(req, 200, "%s", n->id);
+    co_http_replyf(req, 200, "%s%s", n->id, n->ended_well ? ENDED_WELL : "");
 }
 
 static const struct co_http_route routes[] = {{"GET", path, answer_alive}};
@@ -75,8 +78,13 @@ static void take_broken(struct rdzv_neighbour *n, int64_t now) {
 
 static void on_answer(void *arg, const struct co_httpc_result *r) {
     struct rdzv_neighbour *n = arg;
-    if (!r->code && r->status == 200 && strcmp(r->body, n->other) == 0) {
+    const bool other =
+        !r->code && r->status == 200 && strncmp(r->body, n->other, strlen(n->other)) == 0;
+    const char *rest = other ? r->body + strlen(n->other) : NULL;
+    if (other && !*rest) {
         take_answer(n);
+    } else if (other && strcmp(rest, ENDED_WELL) == 0) {
+        set_state(n, RDZV_NEIGHBOUR_DONE);
     } else if (r->code == CO_TIMEOUT) {
         take_silence(n, co_now_ms());
     } else { /* no connection, or another process has its port now */
@@ -123,6 +131,10 @@ void rdzv_neighbour_free(struct rdzv_neighbour *n) {
     co_httpd_close(n->server);
     free(n->id);
     free(n);
+}
+
+void rdzv_neighbour_ended_well(struct rdzv_neighbour *n) {
+    n->ended_well = true;
 }
 
 uint16_t rdzv_neighbour_port(const struct rdzv_neighbour *n) {

@@ -14,6 +14,7 @@ enum rdzv_neighbour_state {
     RDZV_NEIGHBOUR_ANSWERED, /* it answers */
     RDZV_NEIGHBOUR_LATE, /* no answer for RDZV_GROUP_PATIENCE_MS; doubled after each false alarm */
     RDZV_NEIGHBOUR_GONE, /* it answered, then its connection broke and cannot be made again */
+    RDZV_NEIGHBOUR_DONE, /* it answered that its workers have ended well; it is not asked again */
 };
 
 struct rdzv_neighbour;
@@ -24,6 +25,9 @@ CO_MUST_CHECK int rdzv_neighbour_new(struct co_loop *l, const char *id, void (*c
     void *arg, struct rdzv_neighbour **ret, struct co_err *err);
 void rdzv_neighbour_free(struct rdzv_neighbour *n); /* NULL allowed */
 
+/* From now on it answers that this node's workers have ended well: who asks must not take this node
+ * for a dead one while etcd is away. */
+void rdzv_neighbour_ended_well(struct rdzv_neighbour *n);
 uint16_t rdzv_neighbour_port(const struct rdzv_neighbour *n);
 /* Asks the node `id` at that address from now on, and no other one.  A call for the same node
  * changes nothing.  host NULL: asks none. */

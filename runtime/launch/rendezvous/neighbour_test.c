@@ -102,6 +102,15 @@ static void two_neighbours_see_each_other(void **state) {
     assert_int_equal(rdzv_neighbour_state(w->one), RDZV_NEIGHBOUR_NONE);
 }
 
+static void a_neighbour_that_ended_well_is_not_gone(void **state) {
+    struct world *w = *state;
+    rdzv_neighbour_watch(w->one, "127.0.0.1", rdzv_neighbour_port(w->one), "aa");
+    until(w, RDZV_NEIGHBOUR_ANSWERED);
+    rdzv_neighbour_ended_well(w->one);
+    until(w, RDZV_NEIGHBOUR_DONE);
+    watch_until_answered(w); /* another one */
+}
+
 static void late_neighbour_is_late_until_it_answers(void **state) {
     struct world *w = *state;
     watch_until_late(w);
@@ -149,6 +158,7 @@ int main(void) {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(two_neighbours_see_each_other),
+        T(a_neighbour_that_ended_well_is_not_gone),
         T(late_neighbour_is_late_until_it_answers),
         T(a_neighbour_that_closes_is_gone),
         T(a_neighbour_with_another_name_at_its_port_is_gone),

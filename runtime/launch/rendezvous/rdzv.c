@@ -124,6 +124,7 @@ void rdzv_met(
 void rdzv_changed(struct rdzv *m, const char *why) {
     if (m->state == RDZV_MET) {
         m->state = RDZV_CHANGED;
+        co_timer_stop(m->deadline);
         m->fns.changed(m->arg, why);
     }
 }
@@ -199,7 +200,10 @@ static void on_deadline(void *arg) {
         return;
     }
     struct co_err err = {0};
-    (void)co_err_set(&err, CO_TIMEOUT, "the job's nodes did not meet within %.3g s: %s",
+    (void)co_err_set(&err, CO_TIMEOUT,
+        m->state == RDZV_MET ? "the restart of all nodes did not begin within %.3g s "
+                               "(--join_timeout): %s"
+                             : "the job's nodes did not meet within %.3g s: %s",
         (double)m->options.deadline_ms / 1000, m->backend->describe(m->with));
     rdzv_end(m, err.code, err.msg);
 }
@@ -235,6 +239,7 @@ void rdzv_again(struct rdzv *m) {
 
 void rdzv_restart(struct rdzv *m, const char *why) {
     if (m->state == RDZV_MET) {
+        co_timer_start(m->deadline, m->options.deadline_ms); /* until `changed` */
         m->backend->restart(m->with, why);
     }
 }

@@ -285,6 +285,21 @@ static void a_rendezvous_that_misses_its_deadline_ends(void **state) {
     close_world();
 }
 
+/* The back end may never learn of it: an etcd may be away. */
+static void a_restart_that_nobody_takes_ends(void **state) {
+    (void)state;
+    struct rdzv_options o = good();
+    o.deadline_ms = SOON_MS;
+    assert_int_equal(open_world(&o, NULL), 0);
+    meet(1);
+    rdzv_restart(world.m, "oom");
+    world.trace[0] = '\0';
+    wait_for("ended");
+    assert_string_equal(world.trace, "ended(-3 the restart of all nodes did not begin within 0.02 "
+                                     "s (--join_timeout): 1 of 2 nodes are here)");
+    close_world();
+}
+
 /* Nobody answers: a second at most.  No other callback runs once it leaves. */
 static void leaving_ends_although_nobody_answers(void **state) {
     (void)state;
@@ -312,6 +327,7 @@ int main(void) {
         cmocka_unit_test(the_master_url_selects_the_backend),
         cmocka_unit_test(callbacks_come_in_their_order),
         cmocka_unit_test(a_rendezvous_that_misses_its_deadline_ends),
+        cmocka_unit_test(a_restart_that_nobody_takes_ends),
         cmocka_unit_test(leaving_ends_although_nobody_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -41,7 +41,7 @@ struct rdzv_options {
     int level;
     int max_restart;     /* rounds that failures may end; one more failure ends the job */
     int64_t elastic_ms;  /* min_nodes are enough after so long without a new node; 0: 30 s */
-    int64_t deadline_ms; /* from open or again to met; 0: 15 min */
+    int64_t deadline_ms; /* from open or again to met, and from restart to changed; 0: 15 min */
     int64_t silent_ms;   /* after so long without a sign of life a node is lost; 0: 10 s */
     /* host:port only: the job's secret.  All nodes prove it to the master, and the master to them.
      * NULL: no proof is asked for. */
@@ -76,8 +76,9 @@ struct rdzv_fns {
     /* rdzv_done was called on all nodes.  NULL: not called. */
     void (*all_done)(void *arg);
     /* CO_PEERLOST: a node or the master was lost or failed; CO_TIMEOUT: not all came in time;
-     * CO_EXISTS: rank or name taken; CO_NORESOURCE: one node too many, or no restart left;
-     * CO_INVALID, CO_PERMISSION: options or credentials.  No other callback follows. */
+     * CO_UNAVAILABLE: after rdzv_done, no etcd has answered for deadline_ms; CO_EXISTS: rank or
+     * name taken; CO_NORESOURCE: one node too many, or no restart left; CO_INVALID, CO_PERMISSION:
+     * options or credentials.  No other callback follows. */
     void (*ended)(void *arg, const struct co_err *err);
 };
 
@@ -89,7 +90,7 @@ CO_MUST_CHECK int rdzv_open(struct co_loop *l, const struct rdzv_options *option
 /* Joins the next round: after `changed`, once the workers have ended. */
 void rdzv_again(struct rdzv *m);
 /* This node's workers failed and all must restart (level 1): all nodes, this one included, get
- * `changed`. */
+ * `changed`.  When that does not happen within deadline_ms, this node gets `ended`. */
 void rdzv_restart(struct rdzv *m, const char *why);
 /* This node's workers ended well.  It stays a member until those of all nodes have (all_done),
  * which is what jobs with parameter servers need. */
