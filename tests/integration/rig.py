@@ -62,6 +62,13 @@ def stand_still(p):
     os.waitid(os.P_PID, p.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
 
+def state_of(pid):
+    """As in /proc: R, S, T (stopped), Z; None: it is gone."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{pid}/stat") as f:
+        return f.read().rsplit(")", 1)[1].split()[0]
+    return None
+
+
 def listens(port, host="127.0.0.1"):
     with contextlib.suppress(OSError), socket.create_connection((host, port), 10):
         return True

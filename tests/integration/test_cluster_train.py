@@ -11,7 +11,7 @@ import textwrap
 
 import pytest
 
-from rig import BIN, wait_for
+from rig import BIN, state_of, wait_for
 
 SUBNET = "10.88.77"
 OPTIONS = "--num_passes=2 --local=0 --save_dir=./output --use_gpu=0 --trainer_count=1 --dot_period=10".split()
@@ -108,10 +108,11 @@ class Hosts:
                         "#environments setting for all processes in cluster job\nLD_LIBRARY_PATH=\"/usr/local/cuda/lib64:/usr/lib64\"\n")
         return path
 
-    def start(self, *words, conf):
+    def start(self, *words, conf, session=True):
         ssh = f"ssh -i {self.home}/key -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
         return subprocess.Popen([BIN / "paddlerun", "cluster_train", f"--conf={conf}", f"--ssh={ssh}", f"--paddle={BIN}/paddlerun", *words],
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=session,
+                                preexec_fn=None if session else os.setpgrp)
 
 
 @pytest.fixture(scope="module")
@@ -222,6 +223,33 @@ def test_ctrl_c_stops_every_host(hosts, package, signo):
     out = finish(p, 60)
     assert p.returncode == 128 + signo, out
     nothing_left(hosts)
+
+
+def test_ctrl_z_stops_every_host_until_the_job_continues(hosts, package):
+    """In a group of this session: to one that no shell can continue SIGTSTP does nothing."""
+    p = hosts.start("-p", package("sleep 1000\n"), "--config=train.sh", conf=hosts.conf(), session=False)
+    wait_for(lambda: all(any("sleep 1000" in c for c in hosts.processes(i)) for i in range(3)), 60)
+    job = [pid for i in range(3) for pid in sh("ip", "netns", "pids", hosts.ns(i)).stdout.split()
+           if re.match(rb"sleep|pserver", pathlib.Path(f"/proc/{pid}/cmdline").read_bytes())]
+    assert len(job) >= 6, job
+    try:
+        p.send_signal(signal.SIGTSTP)
+        assert os.WIFSTOPPED(os.waitpid(p.pid, os.WUNTRACED)[1])
+        wait_for(lambda: {state_of(pid) for pid in job} == {"T"}, 60)
+        p.send_signal(signal.SIGCONT)
+        wait_for(lambda: "T" not in {state_of(pid) for pid in job}, 60)
+    except AssertionError:
+        p.kill()
+        raise
+    p.send_signal(signal.SIGINT)
+    out = finish(p, 60)
+    assert p.returncode == 130, out
+    nothing_left(hosts)
+
+
+def test_a_log_that_was_removed_is_printed(hosts, package):
+    code, out = run(hosts, package, 'rm -r log; echo the cause >&2; exit 7\n')
+    assert code == 7 and "the cause" in out and "log/train.log was removed while it ran" in out, out
 
 
 def test_a_killed_launcher_leaves_nothing_behind(hosts, package):

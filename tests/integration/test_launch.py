@@ -14,7 +14,7 @@ import time
 import pytest
 
 from teller import Teller
-from rig import BIN, ROOT, SANITIZED, free_port, wait_for
+from rig import BIN, ROOT, SANITIZED, free_port, state_of, wait_for
 from wire import Wire
 
 LAUNCH = [BIN / "paddlerun", "launch"]
@@ -736,6 +736,45 @@ def test_a_child_gets_open_streams_when_the_launcher_has_none(closed):
                        preexec_fn=lambda: [os.close(fd) for fd in closed], timeout=60)
     assert r.returncode == 0
     assert log("workerlog.0").endswith("rank 0 of 1 args \nto stderr\n")
+
+
+POD = """apiVersion: v1
+kind: Pod
+metadata: {name: j-worker-0}
+spec: {containers: [{image: i, command: [./stay.sh]}]}
+"""
+
+
+@pytest.mark.parametrize("words, env", [
+    (["launch", "--nproc_per_node", "2", "./stay.sh"], {}),
+    (["local", "pod.yaml"], {}),
+    (["mpi", "--", "./stay.sh"], {"PMI_RANK": "0", "PMI_SIZE": "1", "MPI_LOCALRANKID": "1"}),
+])
+def test_ctrl_z_stops_all_until_it_continues(words, env):
+    """A terminal sends SIGTSTP to the launcher's group only. In a group of this session: to one that no shell can continue it does nothing."""
+    script("stay.sh", '#!/bin/sh\ntouch "pid.$$"\nwhile :; do sleep 0.05; done\n')
+    pathlib.Path("pod.yaml").write_text(POD)
+    p = subprocess.Popen([BIN / "paddlerun", *words], env={**os.environ, **env}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                         text=True, preexec_fn=os.setpgrp)
+    n = 2 if words[0] == "launch" else 1
+    pids = wait_for(lambda: (lambda f: len(f) == n and [x[4:] for x in f])(glob.glob("pid.*")))
+    p.send_signal(signal.SIGTSTP)
+    assert os.WIFSTOPPED(os.waitpid(p.pid, os.WUNTRACED)[1])
+    wait_for(lambda: {state_of(x) for x in pids} == {"T"})      # each is still to see the signal
+    p.send_signal(signal.SIGCONT)
+    wait_for(lambda: not {"T"} & {state_of(x) for x in pids})
+    p.terminate()
+    out, _ = p.communicate(timeout=60)
+    assert p.returncode == 143 and not any(alive(x) for x in pids), out
+
+
+@pytest.mark.parametrize("words", [[], ["--log_max_size", "1M"]])
+def test_a_log_that_was_removed_is_shown(words):
+    pathlib.Path("term").touch()
+    r = launch("--termination_log", "term", *words, script("last.sh", '#!/bin/sh\nrm -r log\necho the cause\nexit 7\n'))
+    assert r.returncode == 7 and 'log "log/workerlog.0" was removed, or replaced, while its process ran' in r.stderr, r.stderr
+    assert "ERROR LOG DETAIL" in r.stderr and r.stdout.endswith("the cause\n")
+    assert pathlib.Path("term").read_text() == "the cause\nworker 0: exit code 7: the cause\n"
 
 
 def test_nohup_holds():

@@ -246,6 +246,11 @@ static void on_stop_signal(void *arg, int signo, int n) {
     stop_all(l);
 }
 
+static void on_pause(void *arg, bool on) {
+    const struct local *l = arg;
+    proc_children_pause(l->children, on);
+}
+
 /* ---- the start -------------------------------------------------------------------------- */
 
 static int start_pod(struct local *l, struct pod_process *m, int null, struct co_err *err) {
@@ -341,7 +346,7 @@ static void end_local(struct local *l) {
 
 static int run_pods(struct local *l, struct co_err *err) {
     CO_TRY(proc_children_new(l->loop, &children_fns, l, &l->children, err));
-    l->signals = (struct proc_signals){.stop = on_stop_signal, .arg = l};
+    l->signals = (struct proc_signals){.stop = on_stop_signal, .pause = on_pause, .arg = l};
     CO_TRY(proc_signals_take(&l->signals, l->loop, err));
     proc_children_leave_nothing(l->children);
     l->timer = co_timer_new(l->loop, time_is_up, l);

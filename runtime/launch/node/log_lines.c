@@ -176,6 +176,9 @@ void node_log_lines_detail(const struct node_log *s, const char *text, size_t le
             "------------------------- ERROR LOG DETAIL -------------------------");
     }
     node_log_out(s, text, len);
+    if (len && text[len - 1] != '\n') {
+        node_log_out(s, "\n", 1);
+    }
 }
 
 void node_log_lines_workers_done(const struct node_log *s, const struct job *j, size_t n_servers) {

@@ -74,6 +74,14 @@ void node_logs_say_if_full(const struct node_logs *g) {
     }
 }
 
+void node_logs_say_if_removed(const struct node_logs *g, size_t i) {
+    if (g->log[i] && proc_childlog_removed(g->log[i])) {
+        node_log(g->say, NODE_LOG_WARNING,
+            "log \"%s\" was removed, or replaced, while its process ran: its last lines are below",
+            proc_childlog_path(g->log[i]));
+    }
+}
+
 /* ---- one process ------------------------------------------------------------------------- */
 
 static void log_lost(void *arg, const struct co_err *err) {

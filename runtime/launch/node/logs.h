@@ -39,3 +39,5 @@ bool node_logs_shown(const struct node_logs *g, size_t i);
 size_t node_logs_tail(const struct node_logs *g, size_t i, char *ret, size_t size);
 /* Logs an error when the disk of the logs is full: that may be why a process failed. */
 void node_logs_say_if_full(const struct node_logs *g);
+/* Logs a warning when the file of process i was removed. */
+void node_logs_say_if_removed(const struct node_logs *g, size_t i);

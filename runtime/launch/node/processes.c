@@ -103,6 +103,7 @@ static void fail_process(struct node_processes *r, size_t i, int status) {
     node_processes_stop(r, stop_timeout(r));
     node_log_lines_failed(r->say, r->job, &r->plan, i, status, node_logs_path(r->logs, i));
     node_logs_say_if_full(r->logs);
+    node_logs_say_if_removed(r->logs, i);
     r->failed = i;
     r->fns.failed(r->arg, proc_exit_code(status), why);
 }
@@ -273,6 +274,10 @@ void node_processes_signal(struct node_processes *r, int signo) {
     if (r->state != GONE) {
         proc_children_signal(r->children, signo);
     }
+}
+
+void node_processes_pause(struct node_processes *r, bool on) {
+    proc_children_pause(r->children, on);
 }
 
 /* ---- what is left of a round ------------------------------------------------------------- */

@@ -35,6 +35,7 @@ CO_MUST_CHECK int node_processes_start(
 /* Sends SIGTERM and, after the grace time, SIGKILL.  The exit codes of the processes do not count
  * any more.  A second call can only shorten the grace time.  Does nothing without processes. */
 void node_processes_stop(struct node_processes *r, int64_t grace_ms);
+void node_processes_pause(struct node_processes *r, bool on); /* see proc_children_pause */
 void node_processes_signal(struct node_processes *r, int signo);
 /* All workers of the job have ended: stops the servers. */
 void node_processes_stop_servers(struct node_processes *r);

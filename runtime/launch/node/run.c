@@ -324,6 +324,11 @@ static void on_stop_signal(void *arg, int signo, int n) {
     end_course(c, 128 + signo, why);
 }
 
+static void on_pause(void *arg, bool on) {
+    const struct course *c = arg;
+    node_processes_pause(c->round, on);
+}
+
 static void forward_signal(void *arg, int signo) {
     const struct course *c = arg;
     node_processes_signal(c->round, signo);
@@ -336,7 +341,7 @@ static int take_signals(struct course *c, struct co_err *err) {
     for (size_t i = 0; i < CO_ARRAY_LEN(forwarded); i++) {
         CO_TRY(co_signal_new(c->loop, forwarded[i], forward_signal, c, &s, err));
     }
-    c->signals = (struct proc_signals){.stop = on_stop_signal, .arg = c};
+    c->signals = (struct proc_signals){.stop = on_stop_signal, .pause = on_pause, .arg = c};
     return proc_signals_take(&c->signals, c->loop, err);
 }
 

@@ -20,6 +20,7 @@ struct proc_childlog {
     struct proc_childlog_options options;
     char *path;
     int file;            /* -1: only the child has it open */
+    int back;            /* to read it, also once it has no name; -1: no need, or it is no file */
     int64_t start, size; /* size at open; current size, when this process writes */
     int in, out;         /* ends of the pipe from the child; -1: none */
     struct co_poll *poll;
@@ -64,6 +65,17 @@ static void write_log(struct proc_childlog *c, const char *data, size_t len) {
     }
 }
 
+/* The folder may be gone, with the file that is written, and which then grows without a name. */
+static int open_again(struct proc_childlog *c, int *ret_fd) {
+    CO_AUTOFREE char *dir = co_xstrdup(c->path);
+    char *slash = strrchr(dir, '/');
+    if (slash && slash != dir) {
+        *slash = '\0';
+        CO_TRY(proc_childlog_make_dir(dir, NULL));
+    }
+    return open_file(&c->options, false, ret_fd, NULL);
+}
+
 /* Rotates a log that has reached its maximum size, unless the echo still reads the file before the
  * last rotation: when the echo's stream is blocked, the log grows beyond the maximum instead. */
 static void rotate_log(struct proc_childlog *c) {
@@ -71,9 +83,11 @@ static void rotate_log(struct proc_childlog *c) {
         return;
     }
     CO_AUTOFREE char *old = co_xasprintf("%s.1", c->path);
-    struct co_err err = {0};
     int fd = -1;
-    if (rename(c->path, old) || open_file(&c->options, false, &fd, &err)) {
+    /* To replace it by rename makes ext4 write the new one to its disk at once, and the rotation
+     * after that wait for it. */
+    (void)unlink(old);
+    if ((rename(c->path, old) && errno != ENOENT) || open_again(c, &fd)) {
         c->size = 0; /* tries again after another max_size bytes */
         return;
     }
@@ -159,13 +173,16 @@ int proc_childlog_open(struct co_loop *l, const struct proc_childlog_options *op
         .options = *options,
         .path = co_xstrdup(options->path),
         .file = file,
+        .back = -1,
         .in = -1,
         .out = -1};
     c->options.path = c->path;
-    struct stat st;
+    struct stat st = {0};
     c->start = c->size = fstat(file, &st) == 0 ? st.st_size : 0;
     if (options->max_size > 0) {
         CO_TRY(open_pipe(c, err));
+    } else if (S_ISREG(st.st_mode)) { /* a FIFO's writers must see that it has no reader */
+        c->back = open(c->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     }
     *ret = co_steal_ptr(c);
     return 0;
@@ -182,6 +199,7 @@ void proc_childlog_close(struct proc_childlog *c) {
     }
     co_closep(&c->out);
     co_closep(&c->file);
+    co_closep(&c->back);
     free(c->path);
     free(c);
 }
@@ -195,7 +213,7 @@ int proc_childlog_fd(const struct proc_childlog *c) {
 }
 
 void proc_childlog_started(struct proc_childlog *c) {
-    int *fd = c->in >= 0 ? &c->out : &c->file;
+    int *fd = c->options.max_size > 0 ? &c->out : &c->file;
     co_closep(fd);
     *fd = -1;
 }
@@ -213,19 +231,24 @@ bool proc_childlog_finish(struct proc_childlog *c) {
     return c->echo;
 }
 
+bool proc_childlog_removed(const struct proc_childlog *c) {
+    struct stat own, named;
+    return fstat(c->back >= 0 ? c->back : c->file, &own) == 0 && S_ISREG(own.st_mode) &&
+           (stat(c->path, &named) < 0 || named.st_ino != own.st_ino || named.st_dev != own.st_dev);
+}
+
 size_t proc_childlog_tail(const struct proc_childlog *c, char *ret, size_t size) {
     if (c->options.max_size > 0) {
         return proc_tail_copy(&c->tail, ret, size);
     }
-    CO_AUTOCLOSE int fd = open(c->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat st;
-    if (fd < 0 || fstat(fd, &st) < 0) {
+    if (c->back < 0 || fstat(c->back, &st) < 0) {
         return 0;
     }
     int64_t room = (int64_t)size - 1;
     int64_t start = st.st_size < c->start ? 0 : c->start; /* somebody has cut the file */
     int64_t from = st.st_size - room > start ? st.st_size - room : start;
-    ssize_t n = S_ISREG(st.st_mode) ? pread(fd, ret, size - 1, from) : 0;
+    ssize_t n = pread(c->back, ret, size - 1, from);
     size_t len = n > 0 ? (size_t)n : 0;
     const char *newline = from > start ? memchr(ret, '\n', len) : NULL;
     if (newline) { /* what is before it has no beginning */

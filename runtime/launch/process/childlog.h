@@ -43,6 +43,9 @@ CO_MUST_CHECK int proc_childlog_echo(
 /* The child has ended.  Returns false when there is no echo: done will not be called. */
 bool proc_childlog_finish(struct proc_childlog *c);
 
+/* Whether its path is no longer that of the file with the child's lines: it was removed, or another
+ * one has its name. */
+bool proc_childlog_removed(const struct proc_childlog *c);
 /* Copies the last whole lines that were written since open, at most size - 1 bytes, or the end of
- * one longer line; returns how many. */
+ * one longer line; returns how many.  It has them also when the file was removed. */
 size_t proc_childlog_tail(const struct proc_childlog *c, char *ret, size_t size);

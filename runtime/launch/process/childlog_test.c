@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -128,6 +129,85 @@ static void a_truncated_log_is_read_from_its_beginning(void **state) {
     assert_int_equal(unlink(path), 0);
 }
 
+/* With its folder, or by another file of its name: the cause must not be lost with it. */
+static void the_tail_of_a_removed_log_is_kept(void **state) {
+    (void)state;
+    static const int64_t max_sizes[] = {0, 4096};
+    for (size_t i = 0; i < CO_ARRAY_LEN(max_sizes); i++) {
+        CO_CLEANUP(co_loop_freep) struct co_loop *loop = NULL;
+        CO_AUTOFREE char *path = path_of("removed");
+        const struct proc_childlog_options o = {
+            .path = path, .max_size = max_sizes[i], .lost = not_lost};
+        struct proc_childlog *c = NULL;
+        char text[128];
+        assert_int_equal(co_loop_new(&loop, NULL), 0);
+        assert_int_equal(proc_childlog_open(loop, &o, &c, NULL), 0);
+        assert_int_equal(write(proc_childlog_fd(c), "the cause\n", 10), 10);
+        assert_false(proc_childlog_removed(c));
+        assert_int_equal(unlink(path), 0);
+        proc_childlog_started(c);
+        assert_false(proc_childlog_finish(c));
+        proc_childlog_started(c); /* again, as for a child that ended before it had started */
+        assert_true(proc_childlog_removed(c));
+        assert_true(proc_childlog_tail(c, text, sizeof(text)) > 0);
+        assert_int_equal(strncmp(text, "the cause", 9), 0);
+        assert_int_equal(co_file_write(path, "another's\n", 10, 0600, NULL), 0);
+        assert_true(proc_childlog_removed(c));
+        assert_true(proc_childlog_tail(c, text, sizeof(text)) > 0);
+        assert_int_equal(strncmp(text, "the cause", 9), 0);
+        proc_childlog_close(c);
+        assert_int_equal(unlink(path), 0);
+    }
+}
+
+/* Else it grows where nobody sees it, until the disk is full. */
+static void a_log_whose_folder_was_removed_is_rotated(void **state) {
+    (void)state;
+    CO_CLEANUP(co_loop_freep) struct co_loop *loop = NULL;
+    CO_AUTOFREE char *folder = path_of("folder"), *path = path_of("folder/log");
+    static const char line[MAX_SIZE] = "full";
+    assert_int_equal(mkdir(folder, 0700), 0);
+    assert_int_equal(co_loop_new(&loop, NULL), 0);
+    struct proc_childlog *c = open_log(loop, path);
+    assert_int_equal(unlink(path) || rmdir(folder), 0);
+    assert_int_equal(write(proc_childlog_fd(c), line, sizeof(line)), sizeof(line));
+    assert_false(proc_childlog_finish(c));
+    assert_int_equal(write(proc_childlog_fd(c), "next\n", 5), 5);
+    proc_childlog_started(c);
+    assert_false(proc_childlog_finish(c));
+    assert_false(proc_childlog_removed(c));
+    proc_childlog_close(c);
+    assert_true(file_is(path, "next\n"));
+    assert_int_equal(unlink(path) || rmdir(folder), 0);
+}
+
+/* A rename to the name of another file is slow on ext4: it writes the data to its disk first. */
+static void a_rotation_replaces_no_file_by_rename(void **state) {
+    (void)state;
+    CO_CLEANUP(co_loop_freep) struct co_loop *loop = NULL;
+    CO_AUTOFREE char *path = path_of("turned"), *old = path_of("turned.1");
+    static const char line[MAX_SIZE] = "full";
+    char events[1024];
+    bool deleted = false;
+    assert_int_equal(co_loop_new(&loop, NULL), 0);
+    assert_int_equal(co_file_write(old, "", 0, 0600, NULL), 0);
+    struct proc_childlog *c = open_log(loop, path);
+    CO_AUTOCLOSE int watch = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    assert_true(inotify_add_watch(watch, dir, IN_DELETE) >= 0);
+    assert_int_equal(write(proc_childlog_fd(c), line, sizeof(line)), sizeof(line));
+    assert_false(proc_childlog_finish(c));
+    ssize_t n = read(watch, events, sizeof(events));
+    for (ssize_t at = 0; at < n;) {
+        struct inotify_event e;
+        memcpy(&e, events + at, sizeof(e));
+        deleted = deleted || strcmp(events + at + sizeof(e), "turned.1") == 0;
+        at += (ssize_t)(sizeof(e) + e.len);
+    }
+    assert_true(deleted);
+    proc_childlog_close(c);
+    assert_int_equal(unlink(path) || unlink(old), 0);
+}
+
 static void set(void *arg, const struct co_err *err) {
     (void)err;
     *(bool *)arg = true;
@@ -171,6 +251,9 @@ static void a_fifo_is_never_waited_for(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_tail_of_a_log_has_whole_lines_of_this_process_only),
+        cmocka_unit_test(the_tail_of_a_removed_log_is_kept),
+        cmocka_unit_test(a_log_whose_folder_was_removed_is_rotated),
+        cmocka_unit_test(a_rotation_replaces_no_file_by_rename),
         cmocka_unit_test(a_fifo_is_never_waited_for),
         cmocka_unit_test(a_truncated_log_is_read_from_its_beginning),
         cmocka_unit_test(output_left_in_the_pipe_of_an_ended_child_is_kept),

@@ -36,6 +36,7 @@ struct proc_children {
     enum child_stage { RUNS, TERM, KILL, STRAYS, STRAYS_KILL, EMPTY } stage;
     struct co_timer *timer;
     int64_t deadline; /* of the timer, while TERM */
+    int64_t left_ms;  /* until then, while members are paused */
     struct co_signal *child;
 };
 
@@ -209,6 +210,16 @@ void proc_children_stop(struct proc_children *g, int64_t grace_ms) {
         proc_children_signal(g, SIGTERM);
     } else if (g->stage == TERM && co_now_ms() + grace_ms < g->deadline) {
         set_stage(g, TERM, grace_ms);
+    }
+}
+
+void proc_children_pause(struct proc_children *g, bool on) {
+    if (on) {
+        g->left_ms = g->deadline - co_now_ms();
+    }
+    proc_children_signal(g, on ? SIGSTOP : SIGCONT);
+    if (!on && g->stage == TERM) {
+        set_stage(g, TERM, g->left_ms);
     }
 }
 

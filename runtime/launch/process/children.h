@@ -46,6 +46,9 @@ void proc_children_started(struct proc_children *g);
 void proc_children_signal(struct proc_children *g, int signo);
 /* Of member i, counted as above, unless it has ended or was never started. */
 void proc_children_signal_one(struct proc_children *g, size_t i, int signo);
+/* Stops all members (SIGSTOP, as the kernel lets SIGTSTP stop nothing in a session without a
+ * terminal), or continues them.  The grace time stands still meanwhile. */
+void proc_children_pause(struct proc_children *g, bool on);
 /* A second call can only shorten the grace time. */
 void proc_children_stop(struct proc_children *g, int64_t grace_ms);
 size_t proc_children_running(const struct proc_children *g);

@@ -85,6 +85,11 @@ static void on_stop_signal(void *arg, int signo, int times) {
     end(n, 128 + signo);
 }
 
+static void on_pause(void *arg, bool on) {
+    const struct batch_node *n = arg;
+    proc_children_pause(n->children, on);
+}
+
 /* Batch systems announce the end of a job's time by one of these. */
 static void forward_signal(void *arg, int signo) {
     const struct batch_node *n = arg;
@@ -149,7 +154,7 @@ static int take_signals(struct batch_node *n, struct co_err *err) {
     struct co_signal *s = NULL; /* the loop frees them */
     CO_TRY(co_signal_new(n->loop, SIGUSR1, forward_signal, n, &s, err));
     CO_TRY(co_signal_new(n->loop, SIGUSR2, forward_signal, n, &s, err));
-    n->signals = (struct proc_signals){.stop = on_stop_signal, .arg = n};
+    n->signals = (struct proc_signals){.stop = on_stop_signal, .pause = on_pause, .arg = n};
     return proc_signals_take(&n->signals, n->loop, err);
 }
 

@@ -93,12 +93,19 @@ static const char head[] =
     /* A group of its own, whose end is reported; known before anything can be asked to stop. */
     "run() {\n"
     "  name=$1; shift\n"
+    /* To be read at the end, also when somebody has removed it. */
+    "  : >\"log/$name.log\"\n"
+    "  case $name in\n"
+    "  train) exec 8<\"log/$name.log\" ;;\n"
+    "  *) exec 9<\"log/$name.log\" ;;\n"
+    "  esac\n"
     "  ( setsid sh -c 'echo $$ >\"$0\"; exec \"$@\"' \"$own/$name\" \"$@\" "
-    ">\"log/$name.log\" 2>&1 </dev/null\n"
+    ">\"log/$name.log\" 2>&1 </dev/null 8<&- 9<&-\n"
     "    echo \"@$name $?\" ) &\n"
     "  while [ ! -s \"$own/$name\" ] && kill -0 $! 2>/dev/null; do sleep 0.05; done\n"
     "}\n"
     "signal() { for g in $groups; do kill -\"$1\" -\"$g\" && r=0; done 2>/dev/null; }\n"
+    "each() { groups=$(cat \"$own\"/* 2>/dev/null); signal \"$1\"; }\n"
     "alive() { r=1; signal 0; return $r; }\n"
     "listens() { grep -q \":$1 [0-9A-F]*:0000 0A\" /proc/net/tcp /proc/net/tcp6 2>/dev/null; }\n";
 
@@ -106,7 +113,13 @@ static const char tail[] =
     "while read -r word name count; do\n"
     "  case $word in\n"
     "  go) train ;;\n"
-    "  tail) tail -n \"$count\" \"log/$name.log\" | sed 's/^/@| /'; echo '@.' ;;\n"
+    "  tail)\n"
+    "    fd=9; [ \"$name\" = train ] && fd=8\n"
+    "    tail -n \"$count\" \"/proc/$$/fd/$fd\" | sed 's/^/@| /'\n"
+    "    [ -e \"log/$name.log\" ] || echo \"@| ($PWD/log/$name.log was removed while it ran)\"\n"
+    "    echo '@.' ;;\n"
+    "  pause) each STOP ;;\n"
+    "  continue) each CONT ;;\n"
     "  stop) break ;;\n"
     "  esac\n"
     "done\n";
@@ -146,7 +159,7 @@ char *cluster_run_script(const struct cluster_conf *c, const struct cluster_opti
         (unsigned)c->port, (unsigned)last, o->ready_ms / 100);
     add_words(&b, "%s", tail);
     add_words(&b,
-        "groups=$(cat \"$own\"/* 2>/dev/null); signal TERM\n"
+        "each TERM\n"
         "n=0; while alive && [ $n -lt %" PRId64 " ]; do n=$((n + 1)); sleep 0.1; done\n"
         "signal KILL\nrm -fr \"$own\"\n",
         o->stop_ms / 100);

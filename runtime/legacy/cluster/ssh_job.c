@@ -438,6 +438,14 @@ static void interrupted(void *arg, int signo, int n) {
     end(c, 128 + signo);
 }
 
+/* On the hosts; ssh keeps running, so that the connections live. */
+static void on_pause(void *arg, bool on) {
+    struct cluster *c = arg;
+    for (size_t i = 0; i < c->conf->n_hosts; i++) {
+        cluster_ssh_session_send(&c->session[i], on ? "pause\n" : "continue\n");
+    }
+}
+
 /* ---- start ------------------------------------------------------------------------------ */
 
 /* The address that trainers get: numeric if this machine can resolve it, otherwise the name. */
@@ -477,7 +485,7 @@ static int start_all(struct cluster *c, struct co_err *err) {
 static int take_signals(struct cluster *c, struct co_err *err) {
     struct co_signal *s = NULL; /* the loop frees it */
     CO_TRY(co_signal_new(c->loop, SIGCHLD, child_ended, c, &s, err));
-    c->signals = (struct proc_signals){.stop = interrupted, .arg = c};
+    c->signals = (struct proc_signals){.stop = interrupted, .pause = on_pause, .arg = c};
     return proc_signals_take(&c->signals, c->loop, err);
 }
 
