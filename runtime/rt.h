@@ -1406,7 +1406,9 @@ enum { RT_DATA_TEXT_MAX = 512 };
 /* Of the running pass, as far as lines were taken for batches. */
 struct rt_data_counts {
     uint64_t pass, samples, bad;
-    char text[RT_DATA_TEXT_MAX]; /* "17 skipped (16 columns, 1 label), first: FILE:LINE: why" */
+    /* "17 skipped (16 columns, 1 label), first: FILE:LINE: why"; after the end of a pass in which
+     * one worker of several had no line: that, with the share that it has of the files. */
+    char text[RT_DATA_TEXT_MAX];
     uint64_t spare[4];
 };
 
@@ -1421,8 +1423,9 @@ void rt_data_shape(
  * pass.  wait_ms: how long to wait for lines, CO_TIMEOUT; below 0: as long as reading takes.
  * Nothing is lost by CO_TIMEOUT and CO_CANCELED (rt_interrupt).  Bad lines are passed over and
  * counted.  CO_INVALID: bad_max of them, a header without a column, or a pass without a usable
- * line.  Errors of reading are rt_input_next's, but a silent pipe is CO_UNAVAILABLE.  After an
- * error, all calls return it. */
+ * line, unless this is one worker of several and has no line at all: then rt_data_count says so.
+ * Errors of reading are rt_input_next's, but a silent pipe is CO_UNAVAILABLE.  After an error, all
+ * calls return it. */
 CO_MUST_CHECK int rt_data_next(
     struct rt_data *d, int64_t wait_ms, struct rt_data_batch **ret_batch, struct co_err *err);
 void rt_data_batch_free(struct rt_data_batch *b); /* NULL allowed; any thread */

@@ -49,7 +49,7 @@ class Counts(NamedTuple):
     epoch: int
     samples: int
     bad: int                                 # lines that could not be used
-    text: str                                # "17 skipped (16 columns, 1 label), first: FILE:LINE: why"; "": none
+    text: str                                # "17 skipped (16 columns, 1 label), first: FILE:LINE: why", or that this worker has no line; "": neither
 
 
 class Field(NamedTuple):
@@ -405,6 +405,8 @@ class Dataset:
     def _warn(self, counts: Counts) -> None:
         if counts.bad:
             warnings.warn(f"lines that cannot be used: {counts.text}, {counts.samples} samples", stacklevel=3)
+        elif counts.text:
+            warnings.warn(f"{counts.text}, and others that wait for this one in each step would wait", stacklevel=3)
 
     def _state(self) -> dict[str, int] | None:
         if self._start is not None:

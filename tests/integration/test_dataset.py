@@ -70,6 +70,22 @@ except paddlert.InvalidError as e:
     assert lines[2].startswith("\"lines\" has too many lines that cannot be used: 1 skipped, first: lines:4: ")
 
 
+def test_a_worker_without_a_line_is_a_warning(python, tmp_path):
+    """Of fewer lines than workers: its steps would be waited for."""
+    (tmp_path / "short").write_text("y,a\n0,1\n1,2\n")
+    out, = finish(python("""
+import warnings
+from paddlert.data import Dataset
+for rank in range(3):
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        n = len(list(Dataset("short", "csv", label="y", dense=["a"], rank=rank, world=3)))
+    print(n, *(str(w.message) for w in said if w.category is UserWarning))
+"""))
+    lines = out.splitlines()
+    assert lines[0].startswith('0 worker 0 of 3 has no line of "short" (') and lines[1:] == ["1", "1"], out
+
+
 def test_columns_and_counted_values(python, tmp_path):
     (tmp_path / "a.csv").write_text("user,age,bought\n12,0.5,true\n,NA,0\n")
     (tmp_path / "b.tsv").write_text("0\t3\tx\n")

@@ -1,5 +1,6 @@
 /* rt_data_...: a reader of samples in batches. */
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/clock.h"
@@ -19,7 +20,8 @@ struct rt_data {
     char *name;             /* of the files, for messages */
     uint32_t batch;
     uint64_t passes, check;
-    bool drop_last, alone;  /* alone: no other worker has a share */
+    bool drop_last;
+    struct rt_share share;  /* workers at most 1: no other worker has one */
     bool passed;            /* the pass has no more samples, as da_run says */
     bool ended;             /* all passes */
     uint64_t pass, samples; /* of the running pass: taken for batches */
@@ -102,7 +104,7 @@ int rt_data_open(
     d->batch = o->batch > 0 ? o->batch : 1;
     d->passes = o->passes > 0 ? o->passes : 1;
     d->drop_last = o->drop_last;
-    d->alone = o->share.workers <= 1;
+    d->share = o->share;
     d->name = co_xstrdup(o->paths[0]);
     d->run.options = (struct da_run_options){
         .shuffle = o->shuffle, .seed = o->seed, .bad_max = o->bad_max, .name = d->name};
@@ -233,9 +235,14 @@ void rt_data_batch_free(struct rt_data_batch *b) {
 
 /* ---- passes --------------------------------------------------------------------------------- */
 
+/* A pass had no line at all for this worker, which is no error where others have some. */
+static bool lacks_share(const struct rt_data *d) {
+    return d->samples == 0 && d->run.tally.n == 0 && d->share.workers > 1;
+}
+
 /* The pass had no more samples: another one begins, or *ret_ends. */
 static int pass_next(struct rt_data *d, bool *ret_ends, struct co_err *err) {
-    if (d->samples == 0 && (d->alone || d->run.tally.n > 0)) {
+    if (d->samples == 0 && !lacks_share(d)) {
         return da_tally_unusable(&d->run.tally, d->name, err);
     }
     d->ended = d->samples == 0 || d->pass + 1 >= d->passes;
@@ -352,5 +359,9 @@ void rt_data_count(const struct rt_data *d, struct rt_data_counts *ret) {
         (struct rt_data_counts){.pass = d->pass, .samples = d->samples, .bad = da_run_bad(&d->run)};
     if (d->run.tally.n > 0) {
         da_tally_text(&d->run.tally, ret->text);
+    } else if (d->ended && lacks_share(d)) {
+        (void)snprintf(ret->text, sizeof(ret->text),
+            "worker %u of %u has no line of \"%.200s\" (%.160s): it makes no batch",
+            d->share.worker, d->share.workers, d->name, rt_data_describe(d));
     }
 }

@@ -526,6 +526,32 @@ static void each_line_is_read_once_by_one_worker(void **state) {
     }
 }
 
+/* Of a short file: the others would wait for its steps, and nothing else would say why. */
+static void a_worker_without_a_line_says_so(void **state) {
+    struct fixture *f = *state;
+    uint64_t numbers[8];
+
+    numbers_write(f, 1, 2, "n,id\n");
+    for (uint32_t w = 0; w < 3; w++) {
+        struct rt_data_options o = {.format = RT_DATA_CSV,
+            WITH(number_fields),
+            .whole = true,
+            .pad = 1,
+            .passes = 2,
+            .share = {.worker = w, .workers = 3}};
+        CO_CLEANUP(rt_data_closep) struct rt_data *d = data_open(o, f);
+        struct rt_data_counts counts;
+        CO_AUTOFREE char *text = co_xasprintf("worker 0 of 3 has no line of \"%s\" (", f->path);
+
+        rt_data_count(d, &counts);
+        assert_string_equal(counts.text, "");
+        assert_int_equal(numbers_read(d, numbers, NULL), w == 0 ? 0 : 2);
+        rt_data_count(d, &counts);
+        assert_int_equal(strncmp(counts.text, text, strlen(text)) == 0, w == 0);
+        assert_int_equal(strlen(counts.text) == 0, w != 0);
+    }
+}
+
 /* By a new reader, from before any batch, in any pass: the same samples, batch by batch. */
 static void reading_resumes_from_before_any_batch(void **state) {
     static const struct {
@@ -876,6 +902,7 @@ int main(void) {
         TEST(path_of_a_store_names_its_command),
         TEST(output_of_a_command_has_shares_and_positions),
         TEST(closing_waits_for_nobody),
+        TEST(a_worker_without_a_line_says_so),
         TEST(a_forked_child_is_refused),
     };
 
