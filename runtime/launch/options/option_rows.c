@@ -123,7 +123,10 @@ const struct options_option_row options_option_rows[OPTIONS_OPT_COUNT] = {
         .help = "the job's name, in logs and at the master"},
     [OPTIONS_OPT_JOIN_TIMEOUT] = {"join_timeout", .type = OPTIONS_OPTION_DURATION, .def = "15m",
         .min = 1, .support = OPTIONS_OURS,
-        .help = "how long to wait for all nodes; the error then names the nodes that came"},
+        .help =
+            "how long to wait for all nodes; the error then names the nodes that came; also how "
+            "long a node whose worker failed, or whose neighbour is gone, waits for an etcd that "
+            "is away"},
     [OPTIONS_OPT_LEGACY] = {"legacy", .type = OPTIONS_OPTION_BOOL, .def = "False", .formats = NEW,
         .support = OPTIONS_BETTER,
         .note = "`--legacy true` works, too; Paddle treats that word as the script",
@@ -204,7 +207,8 @@ const struct options_option_row options_option_rows[OPTIONS_OPT_COUNT] = {
         .min = 1, .support = OPTIONS_OURS,
         .help =
             "a node, or the master, that is connected but silent for so long is lost; the others "
-            "log its silence after a second"},
+            "log its silence after a second; so is one of several nodes whose launcher is stopped "
+            "for longer, as by Ctrl-Z, which stops its processes until it continues"},
     [OPTIONS_OPT_SORT_IP] = {"sort_ip", .env = "PADDLE_SORT_IP", .type = OPTIONS_OPTION_BOOL,
         .def = "False", .formats = F3,
         .help = "assign the nodes' ranks in the order of their addresses"},

@@ -88,7 +88,9 @@ static const struct {
     [OPTIONS_TORCHRUN_NUMA_BINDING] = {"numa-binding", NULL, "MODE", REFUSED, "",
         "write paddlerun launch with --cpu_affinity spread"},
     [OPTIONS_TORCHRUN_SIGNALS] = {"signals-to-handle", NULL, "NAME,...", IGNORED, "",
-        "SIGTERM, SIGINT, SIGHUP and SIGQUIT end the job; SIGUSR1 and SIGUSR2 are forwarded"},
+        "SIGTERM, SIGINT, SIGHUP and SIGQUIT end the job; SIGUSR1 and SIGUSR2 are forwarded; "
+        "SIGTSTP "
+        "(Ctrl-Z) stops launcher and processes until SIGCONT"},
     [OPTIONS_TORCHRUN_VIRTUAL_RANK] = {"virtual-local-rank", NULL, NULL, REFUSED, "",
         "leave it out: each process chooses its device by LOCAL_RANK"},
     [OPTIONS_TORCHRUN_COMPLETION] = {"print-completion", NULL, "SHELL", REFUSED, "",

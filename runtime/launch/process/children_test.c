@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "common/clock_testing.h"
 #include "common/mem.h"
 
 enum { MEMBERS = 4 };
@@ -142,6 +143,27 @@ static bool has_ended(int fd) {
     char c;
     struct pollfd p = {.fd = fd, .events = POLLIN};
     return poll(&p, 1, 60 * 1000) == 1 && read(fd, &c, 1) == 0;
+}
+
+/* It is for saving, which a stopped process does not do. */
+static void the_grace_time_stands_still_with_stopped_members(void **state) {
+    struct world *w = *state;
+    int fd = start_parent(w, -1, "trap '' TERM; echo; while :; do sleep 0.05; done");
+    int status;
+    proc_children_started(w->children);
+    proc_children_stop(w->children, 100 * 1000);
+    proc_children_pause(w->children, true);
+    /* no deadline: SIGSTOP was sent */
+    assert_true(waitpid(-1, &status, WUNTRACED) > 0 && WIFSTOPPED(status));
+    co_test_clock_forward(200 * 1000);
+    proc_children_pause(w->children, false);
+    assert_true(waitpid(-1, &status, WCONTINUED) > 0 && WIFCONTINUED(status));
+    co_loop_turn(w->loop);
+    assert_int_equal(w->killed, 0);
+    proc_children_stop(w->children, 0);
+    run(w);
+    assert_int_equal(w->killed, 1);
+    assert_int_equal(close(fd), 0);
 }
 
 static void a_signal_reaches_what_a_member_has_started(void **state) {
@@ -296,6 +318,7 @@ int main(int argc, char **argv) {
         T(each_end_is_reported_with_its_number),
         T(a_group_without_members_is_reported_as_empty),
         T(a_child_that_ignores_sigterm_is_killed),
+        T(the_grace_time_stands_still_with_stopped_members),
         T(a_signal_reaches_what_a_member_has_started),
         T(processes_that_a_child_leaves_in_its_session_end_with_it),
         T(processes_that_left_their_session_are_ended),

@@ -293,6 +293,12 @@ static void a_restart_that_nobody_takes_ends(void **state) {
     assert_int_equal(open_world(&o, NULL), 0);
     meet(1);
     rdzv_restart(world.m, "oom");
+    assert_true(co_timer_armed(world.m->deadline));
+    rdzv_changed(world.m, "x"); /* it was taken: workers have their own time to end */
+    assert_false(co_timer_armed(world.m->deadline));
+    rdzv_again(world.m);
+    meet(2);
+    rdzv_restart(world.m, "oom");
     world.trace[0] = '\0';
     wait_for("ended");
     assert_string_equal(world.trace, "ended(-3 the restart of all nodes did not begin within 0.02 "
