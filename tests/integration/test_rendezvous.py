@@ -577,6 +577,35 @@ def test_what_waits_for_an_etcd_that_is_away_has_a_bound(nodes, tmp_path):
         e.down()
 
 
+def test_servers_of_a_job_whose_etcd_is_away_end_with_its_workers(tmp_path):
+    """The first node's worker ends long before the other's, which must not take that node for a lost one."""
+    job = tmp_path / "job.sh"
+    job.write_text('#!/bin/sh\ntouch "started.$TRAINING_ROLE.$1"\n[ "$TRAINING_ROLE" = PSERVER ] && exec sleep 1000\n'
+                   'until [ -e "go.$1" ]; do sleep 0.1; done\n')
+    job.chmod(0o755)
+    e = Etcd(tmp_path)
+    words = [BIN / "paddlerun", "launch", "--master", e.url, "--nnodes", "2", "--run_mode", "ps", "--server_num", "1", "--trainer_num", "1",
+             "--job_id", "ps", "--join_timeout", "3s", "--silent_timeout", "30s"]
+    ps = [subprocess.Popen([*words, "--log_dir", f"log{i}", "./job.sh", str(i)], cwd=tmp_path, stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT, text=True) for i in range(2)]
+    try:
+        wait_for(lambda: len(list(tmp_path.glob("started.TRAINER.*"))) == 2, 60)
+        time.sleep(1)                            # neighbours have answered
+        e.down()
+        (tmp_path / "go.0").touch()
+        out, _ = ps[0].communicate(timeout=60)
+        assert ps[0].returncode == 0 and "etcd did not say whether the workers of all nodes have ended within 3 s" in out, out
+        time.sleep(5)
+        assert ps[1].poll() is None
+        (tmp_path / "go.1").touch()
+        out, _ = ps[1].communicate(timeout=60)
+        assert ps[1].returncode == 0, out
+    finally:
+        e.down()
+        for p in ps:
+            p.kill()
+
+
 def test_etcd_with_users(nodes, tmp_path):
     e = Etcd(tmp_path)
     try:

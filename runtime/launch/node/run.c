@@ -261,14 +261,14 @@ static void all_nodes_done(void *arg) {
 
 static void rdzv_ended(void *arg, const struct co_err *err) {
     struct course *c = arg;
-    rdzv_close(co_steal_ptr(c->rdzv));
-    if (c->state == COMPLETED &&
-        err->code == CO_UNAVAILABLE) { /* workers elsewhere may still run */
+    /* Workers elsewhere may still run: their nodes must read from this one that it ended well. */
+    if (c->state == COMPLETED && err->code == CO_UNAVAILABLE) {
         node_log(c->say, NODE_LOG_WARNING,
             "%s: the servers of this node end when no worker is connected", co_err_text(err));
         node_processes_release_servers(c->round);
         return;
     }
+    rdzv_close(co_steal_ptr(c->rdzv));
     end_by_error(c, c->end.code ? c->end.code : 1, err);
 }
 

@@ -97,6 +97,9 @@ static bool end_overdue(struct etcd *w, int64_t now, const struct co_err *why) {
         gone ? " is gone, and etcd did not take that"
              : "etcd did not say whether the workers of all nodes have ended",
         (double)limit_ms / 1000, why->msg);
+    if (!gone) {
+        rdzv_neighbour_ended_well(w->neighbour);
+    }
     rdzv_end(w->m, gone ? CO_PEERLOST : CO_UNAVAILABLE, text);
     return true;
 }
