@@ -230,7 +230,7 @@ def test_ctrl_z_stops_every_host_until_the_job_continues(hosts, package):
     p = hosts.start("-p", package("sleep 1000\n"), "--config=train.sh", conf=hosts.conf(), session=False)
     wait_for(lambda: all(any("sleep 1000" in c for c in hosts.processes(i)) for i in range(3)), 60)
     job = [pid for i in range(3) for pid in sh("ip", "netns", "pids", hosts.ns(i)).stdout.split()
-           if re.match(rb"sleep|pserver", pathlib.Path(f"/proc/{pid}/cmdline").read_bytes())]
+           if re.match(rb"sleep\x001000|pserver", pathlib.Path(f"/proc/{pid}/cmdline").read_bytes())]
     assert len(job) >= 6, job
     try:
         p.send_signal(signal.SIGTSTP)

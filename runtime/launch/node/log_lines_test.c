@@ -106,8 +106,8 @@ static const struct {
         "rank=[0] was aborted. Please check its log. (server 0: killed by SIGSEGV, log "
         "log/workerlog.0)\n"},
     {{0}, DETAIL, 3,
-        INFO "------------------------- ERROR LOG DETAIL -------------------------\nthe"},
-    {{OLD}, DETAIL, 7, "the end"},
+        INFO "------------------------- ERROR LOG DETAIL -------------------------\nthe\n"},
+    {{OLD}, DETAIL, 7, "the end\n"},
     {{0}, WORKERS_DONE, 0, ""},
     {{PS}, WORKERS_DONE, 1, INFO "all workers exit, going to finish parameter server\n"},
     {{PS}, WORKERS_DONE, 0, ""},

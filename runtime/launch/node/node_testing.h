@@ -79,6 +79,11 @@ void proc_children_started(struct proc_children *g) {
     (void)g;
 }
 
+void proc_children_pause(struct proc_children *g, bool on) {
+    (void)g;
+    (void)on;
+}
+
 void proc_children_signal(struct proc_children *g, int signo) {
     (void)g;
     kit_report("signal(%d)", signo);
