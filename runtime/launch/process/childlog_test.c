@@ -208,6 +208,39 @@ static void a_rotation_replaces_no_file_by_rename(void **state) {
     assert_int_equal(unlink(path) || unlink(old), 0);
 }
 
+/* Of what this process watches by inotify: the number of a watch, from 1 in each descriptor. */
+static int newest_watch(void) {
+    int newest = 0;
+    for (int fd = 0; fd < 64; fd++) {
+        CO_AUTOBUF struct co_buf b = CO_BUF(4096);
+        CO_AUTOFREE char *info = co_xasprintf("/proc/self/fdinfo/%d", fd);
+        const char *at = co_file_read(info, 4096, &b, NULL) ? NULL : strstr(b.data, "inotify wd:");
+        const int number = at ? (int)strtol(at + strlen("inotify wd:"), NULL, 16) : 0;
+        newest = number > newest ? number : newest;
+    }
+    return newest;
+}
+
+/* To close a descriptor of inotify takes the kernel as long as a writer needs for megabytes. */
+static void the_echo_watches_all_files_by_one_descriptor(void **state) {
+    (void)state;
+    CO_CLEANUP(co_loop_freep) struct co_loop *loop = NULL;
+    CO_AUTOFREE char *path = path_of("echoed"), *old = path_of("echoed.1");
+    static const char line[MAX_SIZE] = "full";
+    CO_AUTOCLOSE int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    assert_int_equal(co_loop_new(&loop, NULL), 0);
+    struct proc_childlog *c = open_log(loop, path);
+    assert_int_equal(proc_childlog_echo(c, null, stop, loop, NULL), 0);
+    assert_int_equal(newest_watch(), 1);
+    assert_int_equal(write(proc_childlog_fd(c), line, sizeof(line)), sizeof(line));
+    proc_childlog_started(c);
+    assert_true(proc_childlog_finish(c));
+    co_loop_run(loop);
+    assert_int_equal(newest_watch(), 2);
+    proc_childlog_close(c);
+    assert_int_equal(unlink(path) || unlink(old), 0);
+}
+
 static void set(void *arg, const struct co_err *err) {
     (void)err;
     *(bool *)arg = true;
@@ -254,6 +287,7 @@ int main(void) {
         cmocka_unit_test(the_tail_of_a_removed_log_is_kept),
         cmocka_unit_test(a_log_whose_folder_was_removed_is_rotated),
         cmocka_unit_test(a_rotation_replaces_no_file_by_rename),
+        cmocka_unit_test(the_echo_watches_all_files_by_one_descriptor),
         cmocka_unit_test(a_fifo_is_never_waited_for),
         cmocka_unit_test(a_truncated_log_is_read_from_its_beginning),
         cmocka_unit_test(output_left_in_the_pipe_of_an_ended_child_is_kept),

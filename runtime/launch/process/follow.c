@@ -20,6 +20,7 @@ struct proc_follow {
     struct co_loop *loop;
     char *path;
     int file, out, watch; /* watch: inotify; -1: not available */
+    int mark;             /* of the file, in watch; -1: it is polled */
     bool own_out;         /* out is a description of our own and must be closed */
     bool finishing;       /* proc_follow_finish was called */
     bool broken;          /* the stream cannot be written any more */
@@ -91,7 +92,7 @@ static void pump_bytes(struct proc_follow *f) {
     } else if (flows && f->finishing) {
         f->finishing = false;
         f->done(f->arg);
-    } else if (flows && f->watch < 0) {
+    } else if (flows && f->mark < 0) {
         co_timer_start(f->timer, LOOK_MS);
     }
 }
@@ -118,10 +119,9 @@ static void file_grown(void *arg, int events) {
     look_at_file(f);
 }
 
-static void watch_file(struct proc_follow *f) {
+static void open_watch(struct proc_follow *f) {
     f->watch = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-    if (f->watch >= 0 && (inotify_add_watch(f->watch, f->path, IN_MODIFY) < 0 ||
-                             co_poll_new(f->loop, f->watch, file_grown, f, &f->watch_poll, NULL))) {
+    if (f->watch >= 0 && co_poll_new(f->loop, f->watch, file_grown, f, &f->watch_poll, NULL)) {
         co_close(f->watch);
         f->watch = -1;
     }
@@ -130,11 +130,14 @@ static void watch_file(struct proc_follow *f) {
     }
 }
 
-static void unwatch_file(struct proc_follow *f) {
-    co_poll_free(co_steal_ptr(f->watch_poll));
-    co_closep(&f->watch);
-    co_closep(&f->file);
-    f->watch = f->file = -1;
+/* Instead of the file before.  One descriptor for all of them: to close one of inotify's takes the
+ * kernel tens of milliseconds, for which this process, and a fast writer with it, would stand. */
+static void watch_file(struct proc_follow *f) {
+    const int before = f->mark;
+    f->mark = f->watch >= 0 ? inotify_add_watch(f->watch, f->path, IN_MODIFY) : -1;
+    if (before >= 0 && before != f->mark) {
+        (void)inotify_rm_watch(f->watch, before);
+    }
 }
 
 static int open_file(struct proc_follow *f, struct co_err *err) {
@@ -153,7 +156,8 @@ static int open_file(struct proc_follow *f, struct co_err *err) {
 
 static void reopen_file(struct proc_follow *f) {
     f->behind = false;
-    unwatch_file(f);
+    co_closep(&f->file);
+    f->file = -1;
     f->at = 0;
     if (open_file(f, NULL)) {
         f->broken = true;
@@ -165,7 +169,7 @@ int proc_follow_new(struct co_loop *l, const char *path, int64_t from, int fd,
     CO_CLEANUP(proc_follow_freep) struct proc_follow *f = co_xcalloc(1, sizeof(*f));
     f->loop = l;
     f->path = co_xstrdup(path);
-    f->file = f->watch = -1;
+    f->file = f->watch = f->mark = -1;
     f->at = from;
     f->done = done;
     f->arg = arg;
@@ -177,6 +181,7 @@ int proc_follow_new(struct co_loop *l, const char *path, int64_t from, int fd,
         f->own_out = false;
     }
     f->out = f->own_out ? f->out : fd;
+    open_watch(f);
     CO_TRY(open_file(f, err));
     *ret = co_steal_ptr(f);
     return 0;
@@ -186,7 +191,9 @@ void proc_follow_free(struct proc_follow *f) {
     if (!f) {
         return;
     }
-    unwatch_file(f);
+    co_poll_free(f->watch_poll);
+    co_closep(&f->watch);
+    co_closep(&f->file);
     co_poll_free(f->out_poll);
     co_timer_free(f->timer);
     if (f->own_out) {
