@@ -6,7 +6,9 @@
  */
 #include <string.h>
 
+#include "common/bytes.h"
 #include "common/map.h"
+#include "common/proof.h"
 #include "runtime/train/coll/use.h"
 #include "runtime/train/coll/vote.h"
 
@@ -57,6 +59,13 @@ struct wish {
     uint64_t asked[ASKED], rank, failed; /* failed: a code, negated; the rest is zero then */
 };
 
+/* Of a secret, which its hash would help to guess. */
+static uint64_t token_print(const char *token, uint64_t generation) {
+    unsigned char proof[CO_PROOF_BYTES];
+    co_proof_make("a larger group", token, &generation, sizeof(generation), proof);
+    return co_get_u64(proof);
+}
+
 static void wish_fill(struct wish *w, const struct rt_group *grown, uint64_t generation) {
     uint64_t endpoints = grown->size;
     for (uint32_t r = 0; r < grown->size; r++) {
@@ -65,7 +74,7 @@ static void wish_fill(struct wish *w, const struct rt_group *grown, uint64_t gen
     w->asked[ENDPOINTS] = endpoints;
     w->asked[GENERATION] = generation;
     w->asked[NAME] = co_hash_str(grown->name);
-    w->asked[TOKEN] = co_hash_str(grown->token);
+    w->asked[TOKEN] = token_print(grown->token, generation);
     w->asked[TRANSPORT] = grown->transport;
     w->asked[LANES] = grown->lanes;
     w->asked[ENCRYPT] = grown->encrypt;

@@ -353,6 +353,9 @@ static void note_finished(struct pss_session *se, const uint32_t *trainers, size
 }
 
 static int check_rates(const struct pss_server *s, const Rpc__Begin *b, struct co_err *err) {
+    if (b->n_rates > s->n_tables) {
+        return co_err_set(err, CO_INVALID, "%zu rates of %u tables", b->n_rates, s->n_tables);
+    }
     for (size_t i = 0; i < b->n_rates; i++) {
         const Rpc__Rate *r = b->rates[i];
         if (r->table >= s->n_tables) {
