@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ._lib import Error, PeerLostError, TimeoutError, ended_by
+from ._lib import Error, NoResourceError, OutOfMemoryError, PeerLostError, TimeoutError, UnavailableError, ended_by
 from .arrays import Array
 from .group import Group
 from .job import Job
@@ -27,6 +27,7 @@ WAIT = 2.0                     # seconds of one wait at home
 FORM = 2.0                     # seconds in which those who were invited have formed the group
 SAY = 10.0                     # seconds without an invitation, until a line of log
 AGAIN = 0.05                   # seconds between two rounds of calls
+REST = 5.0                     # seconds without an invitation after a larger group did not form
 
 
 def _name(job: Job) -> str:
@@ -72,6 +73,7 @@ class Admission:
         self.alone = job.worker_num == 1
         self.homes: list[int] = []                        # of the group's ranks
         self._waiting: dict[int, Group] = {}              # by home: who waits to be invited
+        self._again = 0.0                                 # until then nobody is
         self._lock, self._came = threading.Lock(), threading.Event()
         self._caller: threading.Thread | None = None
         self._stopped = threading.Event()
@@ -186,7 +188,7 @@ class Admission:
     def invite(self) -> Roster | None:
         """As rank 0: the group as it will be, with one of those who wait, who is notified; None: nobody waits."""
         self._came.clear()
-        while True:
+        while time.monotonic() >= self._again:
             with self._lock:
                 if not self._waiting:
                     return None
@@ -195,14 +197,16 @@ class Admission:
             roster = Roster(_generation(), [*self.homes, home])
             if self._invite(two, roster):
                 return roster
+        return None
 
     def grow(self, group: Group, roster: Roster) -> Group | None:
         """Collective: the larger group; None: it did not form, and this one continues."""
         try:
             grown = group.grow([self.endpoints[h] for h in roster.homes], roster.homes.index(self.home), generation=roster.generation,
                                form_timeout=FORM)
-        except (TimeoutError, PeerLostError):
+        except (TimeoutError, PeerLostError, UnavailableError, NoResourceError, OutOfMemoryError):
             group.check()
+            self._again = time.monotonic() + REST
             return None
         self.homes = roster.homes
         return grown

@@ -115,6 +115,25 @@ def test_a_batch_without_a_sample_is_an_error(python, batch):
     assert out == "1 the reader gave a batch without a sample, behind position {'at': 1}: expected one at least\n"
 
 
+def test_a_larger_group_that_cannot_form_is_not_tried_at_once_again(python):
+    """A worker has no descriptor left: all continue as they are, and who waits is invited later."""
+    out, = finish(python("""
+import types
+from paddlert._admission import Admission, Roster
+class Old:
+    def check(self):
+        print("it lives", end=" ")
+    def grow(self, *_, **__):
+        raise error("ulimit -n is 64")
+job = types.SimpleNamespace(workers=["127.0.0.1:1", "127.0.0.1:2"], worker_index=0, worker_num=2)
+for error in paddlert.NoResourceError, paddlert.OutOfMemoryError, paddlert.UnavailableError, paddlert.TimeoutError, paddlert.PeerLostError:
+    admission = Admission(job, 1, 1)
+    admission._waiting[1] = None
+    print(admission.grow(Old(), Roster(1, [0, 1])), admission.invite(), end=" ")
+"""))
+    assert out == "it lives None None " * 5, out
+
+
 DIFFERENT = """
 import os, sys
 from paddlert.data import Dataset

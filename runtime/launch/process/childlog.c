@@ -86,7 +86,9 @@ static void rotate_log(struct proc_childlog *c) {
     int fd = -1;
     /* To replace it by rename makes ext4 write the new one to its disk at once, and the rotation
      * after that wait for it. */
-    (void)unlink(old);
+    if (access(c->path, F_OK) == 0) {
+        (void)unlink(old);
+    }
     if ((rename(c->path, old) && errno != ENOENT) || open_again(c, &fd)) {
         c->size = 0; /* tries again after another max_size bytes */
         return;

@@ -94,10 +94,10 @@ static const char head[] =
     "run() {\n"
     "  name=$1; shift\n"
     /* To be read at the end, also when somebody has removed it. */
-    "  : >\"log/$name.log\"\n"
+    "  true >\"log/$name.log\"\n" /* not `:`, nor exec alone: where they fail, a shell ends */
     "  case $name in\n"
-    "  train) exec 8<\"log/$name.log\" ;;\n"
-    "  *) exec 9<\"log/$name.log\" ;;\n"
+    "  train) command exec 8<\"log/$name.log\" ;;\n"
+    "  *) command exec 9<\"log/$name.log\" ;;\n"
     "  esac\n"
     "  ( setsid sh -c 'echo $$ >\"$0\"; exec \"$@\"' \"$own/$name\" \"$@\" "
     ">\"log/$name.log\" 2>&1 </dev/null 8<&- 9<&-\n"

@@ -85,7 +85,7 @@ static void wish_fill(struct wish *w, const struct rt_group *grown, uint64_t gen
 static int compare(const struct wish *all, uint32_t size, struct co_err *err) {
     for (uint32_t r = 0; r < size; r++) {
         if (all[r].failed) {
-            int code = all[r].failed <= (uint64_t)-CO_DAMAGED ? -(int)all[r].failed : CO_INTERNAL;
+            int code = coll_code_of_other(all[r].failed);
             return co_err_set(err, code, "rank %u could not begin to form the larger group: %s", r,
                 co_code_name(code));
         }
@@ -149,10 +149,41 @@ static int prepare(struct rt_group *g, const struct rt_group_options *o, bool *r
     return compare(all, g->size, err);
 }
 
+/* o: without defaults. */
+static int grow(struct rt_group *g, const struct rt_group_options *o, struct rt_group **ret_group,
+    struct co_err *err) {
+    CO_CLEANUP(rt_group_closep) struct rt_group *grown = NULL;
+    bool agreed = false;
+    int rc = prepare(g, o, &agreed, &grown, err);
+    if (rc < 0 && agreed) {
+        return rc;
+    }
+    if (rc == 0 && grown) {
+        CO_TRY(coll_group_enter(g, "grow", err));
+        rc = coll_child_start(g, grown, co_now_ms() + grown->form_ms, false, err);
+        coll_group_leave(g);
+    }
+    struct co_err *later = rc < 0 ? NULL : err;
+    int32_t own = rc, worst = 0;
+    bool all = false;
+    int decided = rt_all_reduce(g, &own, &worst, 1, RT_I32, RT_MIN, later);
+    if (decided == 0 || decided == CO_PEERLOST || decided == CO_TIMEOUT) {
+        decided = decide(g, decided == 0 && worst == 0, &all, later);
+    }
+    CO_TRY(rc);
+    CO_TRY(decided);
+    if (!all) {
+        CO_TRY(rt_group_check(g, err));
+        return co_err_set(err, worst < 0 ? coll_code_of_other((uint64_t)-worst) : CO_UNAVAILABLE,
+            "another rank could not form the larger group");
+    }
+    *ret_group = co_steal_ptr(grown);
+    return 0;
+}
+
 int rt_group_grow(struct rt_group *g, const struct rt_group_options *options,
     struct rt_group **ret_group, struct co_err *err) {
     struct rt_group_options o = *options;
-    CO_CLEANUP(rt_group_closep) struct rt_group *grown = NULL;
     o.name = o.name ? o.name : g->name;
     o.token = o.token ? o.token : g->token;
     o.lanes = o.lanes ? o.lanes : g->lanes;
@@ -161,34 +192,10 @@ int rt_group_grow(struct rt_group *g, const struct rt_group_options *options,
     }
     o.call_timeout_ms = o.call_timeout_ms > 0 ? o.call_timeout_ms : g->call_ms;
     o.form_timeout_ms = o.form_timeout_ms > 0 ? o.form_timeout_ms : g->form_ms;
-    bool agreed = false;
-    int rc = prepare(g, &o, &agreed, &grown, err);
-    if (rc < 0 && agreed) {
-        return rc;
-    }
-    if (rc == 0) {
-        CO_TRY(coll_group_enter(g, "grow", err));
-        rc = coll_child_start(g, grown, co_now_ms() + grown->form_ms, false, err);
-        coll_group_leave(g);
-    }
-    struct co_err *later = rc < 0 ? NULL : err;
-    int32_t own = rc, worst = 0;
-    bool all = false;
-    /* Some ranks fail at once, others only after the time limit for forming: wait for those. */
+    /* Some ranks begin late, or fail at once, others only after the time limit for forming. */
     int64_t usual = g->call_ms;
     g->call_ms += o.form_timeout_ms;
-    int decided = rt_all_reduce(g, &own, &worst, 1, RT_I32, RT_MIN, later);
-    if (decided == 0 || decided == CO_PEERLOST || decided == CO_TIMEOUT) {
-        decided = decide(g, decided == 0 && worst == 0, &all, later);
-    }
+    int rc = grow(g, &o, ret_group, err);
     g->call_ms = usual;
-    CO_TRY(rc);
-    CO_TRY(decided);
-    if (!all) {
-        CO_TRY(rt_group_check(g, err));
-        return co_err_set(err, worst < 0 ? worst : CO_UNAVAILABLE,
-            "another rank could not form the larger group");
-    }
-    *ret_group = co_steal_ptr(grown);
-    return 0;
+    return rc;
 }

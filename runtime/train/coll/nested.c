@@ -14,6 +14,7 @@
 #include "common/bytes.h"
 #include "common/interrupt.h"
 #include "runtime/train/coll/coll.h"
+#include "runtime/train/coll/use.h"
 
 /*     0 u64 key   8 u32 code, negated   12 ... text */
 enum { UNABLE_HEAD = 12, UNABLE_BYTES = UNABLE_HEAD + COLL_UNABLE_TEXT };
@@ -97,8 +98,7 @@ void coll_unable_receive(
     }
     uint32_t code = co_get_u32(bytes + 8);
     pthread_mutex_lock(&g->m);
-    *u = (struct coll_unable){.key = co_get_u64(bytes),
-        .code = code > 0 && code <= -CO_DAMAGED ? -(int)code : CO_INTERNAL};
+    *u = (struct coll_unable){.key = co_get_u64(bytes), .code = coll_code_of_other(code)};
     for (uint32_t i = 0; i < n - UNABLE_HEAD; i++) {
         char c = (char)bytes[UNABLE_HEAD + i];
         u->text[i] = (char)(c >= ' ' && c <= '~' ? c : '?');
@@ -181,10 +181,17 @@ int coll_child_start(struct rt_group *g, struct rt_group *child, int64_t deadlin
     struct co_err why = {0};
     begin(g, child);
     int rc = coll_group_start(child, deadline_ms, &why);
-    if (rc == 0 && meet) {
+    bool formed = rc == 0;
+    if (formed && meet) {
+        int64_t usual = child->call_ms, left = deadline_ms - co_now_ms();
+        child->call_ms += left > 0 ? left : 0; /* others may form until then */
         rc = rt_group_barrier(child, &why);
+        child->call_ms = usual;
     }
     pthread_mutex_lock(&g->m);
+    if (formed && rc == CO_INVALID && find_unable(g) == g->size) {
+        rc = 0; /* others are behind the barrier, and differ: this rank's first call says so */
+    }
     if (rc < 0) {
         rc = explain(g, rc, &why);
     }

@@ -1,6 +1,7 @@
 /* Groups of groups, where a rank fails by itself or asks for another group: all ranks learn of it
  * at once, and the group that they are in stays. */
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -245,11 +246,61 @@ static void ranks_that_ask_for_different_groups_learn_it(void **state) {
     assert_int_equal(world_run(&w, asks_for_others), 0);
 }
 
+/* ---- a rank that is asked to end, or late ---- */
+
+static bool at_once(void) {
+    return true;
+}
+
+/* The last rank comes when rank 0 has given up. */
+static int is_interrupted(
+    struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    CO_CLEANUP(rt_group_closep) struct rt_group *made = NULL;
+    struct co_err why = {0};
+    while (rank == LAST && atomic_load(&w->shared->ready) < 1) {
+        (void)sched_yield();
+    }
+    rt_interrupt(rank == 0 ? at_once : NULL);
+    int rc = makes_sub(g, &made, &why);
+    rt_interrupt(NULL);
+    atomic_fetch_add(&w->shared->ready, rank == 0);
+    return rc == (rank == 0 ? CO_CANCELED : CO_PEERLOST)
+               ? 0
+               : co_err_set(err, CO_INTERNAL, "code %d: %.150s", rc, co_err_text(&why));
+}
+
+static void only_who_is_asked_to_end_is_canceled(void **state) {
+    (void)state;
+    struct coll_world w = {.n = RANKS, .form_ms = NEVER_MS, .call_ms = NEVER_MS};
+    assert_int_equal(world_run(&w, is_interrupted), 0);
+}
+
+enum { LATE_CALL_MS = 100 };
+
+static int grows_late(struct coll_world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    CO_CLEANUP(rt_group_closep) struct rt_group *grown = NULL;
+    (void)w;
+    if (rank == LAST) {
+        (void)poll(NULL, 0, 10 * LATE_CALL_MS);
+    }
+    struct rt_group_options o = same_options(g);
+    o.form_timeout_ms = NEVER_MS;
+    return rt_group_grow(g, &o, &grown, err);
+}
+
+static void a_larger_group_waits_for_its_ranks_as_long_as_it_may_form(void **state) {
+    (void)state;
+    struct coll_world w = {.n = RANKS, .form_ms = NEVER_MS, .call_ms = LATE_CALL_MS};
+    assert_int_equal(world_run(&w, grows_late), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_learn_why_a_rank_cannot_form_a_group),
         cmocka_unit_test(survivors_leave_out_a_rank_that_cannot_join_them),
         cmocka_unit_test(ranks_that_ask_for_different_groups_learn_it),
+        cmocka_unit_test(only_who_is_asked_to_end_is_canceled),
+        cmocka_unit_test(a_larger_group_waits_for_its_ranks_as_long_as_it_may_form),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,3 +20,10 @@ enum coll_use {
 CO_MUST_CHECK int coll_use_run(struct rt_group *g, const struct rt_coll *call, struct co_err *err);
 CO_MUST_CHECK int coll_use_start(
     struct rt_group *g, const struct rt_coll *call, struct rt_work **ret_work, struct co_err *err);
+
+/* Another rank's error code, as it came, negated.  It was asked to end, not this one: CO_PEERLOST.
+ */
+static inline int coll_code_of_other(uint64_t negated) {
+    int code = negated > 0 && negated <= (uint64_t)-CO_DAMAGED ? -(int)negated : CO_INTERNAL;
+    return code == CO_CANCELED ? CO_PEERLOST : code;
+}

@@ -39,8 +39,9 @@ static int open_reducer(
     struct rt_group *g, float *own, struct rt_reducer **ret, struct co_err *err) {
     struct rt_gradient list[N];
     for (size_t i = 0; i < N; i++) {
-        list[i] = (struct rt_gradient){.n = floats[i], .memory = i == 2 ? own : NULL};
+        list[i] = (struct rt_gradient){.n = floats[i]};
     }
+    list[2].memory = own;
     return rt_reducer_open(g, list, N, &way->options, ret, err);
 }
 

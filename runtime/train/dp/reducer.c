@@ -215,7 +215,7 @@ static void bucket_done(const struct rt_reducer *r, struct dp_bucket *b) {
 
 /* What an undecided step needs moves with the bucket. */
 static void move_undecided(struct dp_bucket *b, float *values, struct dp_pair *pairs) {
-    if (!b->mirror) {
+    if (!b->mirror && values) {
         memcpy(values, b->values, b->n * sizeof(*values));
     }
     memcpy(pairs, b->pairs + b->own, b->k * sizeof(*pairs));
@@ -265,7 +265,7 @@ static void decide(struct rt_reducer *r, uint64_t newest) {
 
 /* code: negated, as it came. */
 static int failed_there(uint32_t rank, uint64_t code, struct co_err *err) {
-    int rc = code <= (uint64_t)-CO_DAMAGED ? -(int)code : CO_INTERNAL;
+    int rc = coll_code_of_other(code);
     return co_err_set(
         err, rc, "rank %u could not open or rebuild its reducer: %s", rank, co_code_name(rc));
 }

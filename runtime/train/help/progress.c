@@ -37,6 +37,7 @@ void rt_progress_begin(struct rt_progress *p, uint64_t pass) {
     p->samples = 0;
     p->loss = 0.0;
     p->printed_ms = co_now_ms();
+    p->answered = 0;
 }
 
 bool rt_progress_due(struct rt_progress *p) {

@@ -516,7 +516,6 @@ static void servers_that_had_something_may_not(void **state) {
         struct rt_client *c = enter(&w, 0);
         pthread_join(other.thread, NULL);
         must(rt_finish(other.c, &err));
-        rt_client_close(other.c);
         if (loads) {
             CO_AUTOFREE char *dir = co_xasprintf("%s/saved", w.dir);
             must(rt_save(c, dir, &err));
