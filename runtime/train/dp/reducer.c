@@ -215,7 +215,7 @@ static void bucket_done(const struct rt_reducer *r, struct dp_bucket *b) {
 
 /* What an undecided step needs moves with the bucket. */
 static void move_undecided(struct dp_bucket *b, float *values, struct dp_pair *pairs) {
-    if (!b->mirror && values) {
+    if (!b->mirror) {
         memcpy(values, b->values, b->n * sizeof(*values));
     }
     memcpy(pairs, b->pairs + b->own, b->k * sizeof(*pairs));
@@ -237,7 +237,7 @@ static int share(struct rt_reducer *r, struct rt_group *g, struct co_err *err) {
             free(pairs[k]);
             continue;
         }
-        if (r->undecided && b->compressed) {
+        if (r->undecided && b->compressed && pairs[k]) {
             move_undecided(b, shared[k], pairs[k]);
         }
         bucket_unshare(r, b);
