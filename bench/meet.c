@@ -61,6 +61,11 @@ static void on_all_done(void *arg) {
     event("all done", "");
 }
 
+static void on_overdue(void *arg, const struct co_err *err) {
+    (void)arg;
+    event("overdue", err->msg);
+}
+
 static void on_ended(void *arg, const struct co_err *err) {
     struct node *n = arg;
     printf("ended %s: %s\n", co_code_name(err->code), err->msg);
@@ -111,6 +116,7 @@ static int run_one(const struct rdzv_options *o) {
         .met = on_met,
         .changed = on_changed,
         .all_done = on_all_done,
+        .overdue = on_overdue,
         .ended = on_ended};
     struct node n = {0};
     struct co_err err = {0};

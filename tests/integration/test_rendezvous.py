@@ -1,4 +1,5 @@
 """Nodes meet, lose one another and part: over our key-value service, beside Paddle's, and by a real etcd."""
+import base64
 import contextlib
 import http.client
 import http.server
@@ -106,6 +107,12 @@ class Etcd:
         text = r.read()
         assert r.status == 200 or not check, text
         return json.loads(text) if r.status == 200 else None
+
+    def keys(self, prefix):
+        """Name below the prefix -> lease of each key."""
+        text = [base64.b64encode(t.encode()).decode() for t in (prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1))]
+        found = self.call("kv/range", {"key": text[0], "range_end": text[1]})
+        return {base64.b64decode(kv["key"]).decode()[len(prefix):]: kv.get("lease") for kv in found.get("kvs", [])}
 
     def down(self):
         self.p.kill()
@@ -568,30 +575,118 @@ def test_what_waits_for_an_etcd_that_is_away_has_a_bound(nodes, tmp_path):
         done[0].say("d")
         fails[1].wait(r"^ended timeout: the restart of all nodes did not begin within 5 s \(--join_timeout\): .*cannot connect")
         fails[0].wait(r"^ended peer.?lost: node failsb is gone, and etcd did not take that within 5 s")
-        done[0].wait(r"^ended unavailable: etcd did not say whether the workers of all nodes have ended within 5 s")
+        done[0].wait(r"^overdue etcd did not say whether the workers of all nodes have ended within 5 s")
         leaves[1].wait("^gone")
-        time.sleep(7)
-        for n in (*well, leaves[0]):
+        time.sleep(1)                            # its neighbour has read from it that its workers ended well
+        done[0].p.kill()
+        time.sleep(9)
+        for n in (*well, *done, leaves[0]):
             assert not n.find("^(ended|changed)"), n.text()
     finally:
         e.down()
 
 
-def test_servers_of_a_job_whose_etcd_is_away_end_with_its_workers(tmp_path):
-    """The first node's worker ends long before the other's, which must not take that node for a lost one."""
-    job = tmp_path / "job.sh"
-    job.write_text('#!/bin/sh\ntouch "started.$TRAINING_ROLE.$1"\n[ "$TRAINING_ROLE" = PSERVER ] && exec sleep 1000\n'
-                   'until [ -e "go.$1" ]; do sleep 0.1; done\n')
+def test_who_ended_well_while_etcd_was_away_is_no_loss_when_it_returns(nodes, tmp_path):
+    """Nor is it when the key that says so ends before the others do: in an etcd it lives for ten minutes."""
+    e = Etcd(tmp_path)
+    try:
+        all = [nodes(n, e.url, nnodes="3", silent_ms=5000) for n in ("aa", "bb", "cc")]
+        for n in all:
+            n.met()
+        a, b, c = all
+        time.sleep(1)                            # neighbours have answered
+        e.down()
+        b.say("l")
+        b.wait("^gone")
+        e.up()
+        wait_for(lambda: "bb" not in e.keys("/paddlerun/default/node/"), 60, "its lease ends")
+        assert "bb" in e.keys("/paddlerun/default/done/")
+        time.sleep(2)
+        e.call("lease/revoke", {"ID": e.keys("/paddlerun/default/done/")["bb"]})
+        time.sleep(2)
+        for n in (a, c):
+            assert not n.find("^(ended|changed)"), n.text()
+            n.say("d")
+        for n in (a, c):
+            n.wait("^all done")
+    finally:
+        e.down()
+
+
+CONNECTED = """#!/usr/bin/python3
+import os, socket, sys, time
+if os.environ["TRAINING_ROLE"] == "PSERVER":
+    s = socket.create_server(("", int(os.environ["PADDLE_PORT"])))
+    clients = []
+    while True:
+        clients.append(s.accept())
+servers = []
+for server in os.environ["PADDLE_PSERVERS_IP_PORT_LIST"].split(","):
+    host, port = server.split(":")
+    while True:
+        try:
+            servers.append(socket.create_connection((host, int(port))))
+            break
+        except OSError:
+            time.sleep(0.1)
+open("started.TRAINER." + sys.argv[1], "w").close()
+while not os.path.exists("go." + sys.argv[1]):
+    time.sleep(0.1)
+"""
+
+
+APART = """#!/bin/sh
+[ "$TRAINING_ROLE" = PSERVER ] && exec sleep 1000
+touch "started.TRAINER.$1"
+until [ -e "go.$1" ]; do sleep 0.1; done
+"""
+
+
+@contextlib.contextmanager
+def two_nodes_with_servers(tmp_path, program, silent_timeout):
+    """An etcd that is away, and two launchers whose servers and workers run the program."""
+    job = tmp_path / "job"
+    job.write_text(program)
     job.chmod(0o755)
     e = Etcd(tmp_path)
     words = [BIN / "paddlerun", "launch", "--master", e.url, "--nnodes", "2", "--run_mode", "ps", "--server_num", "1", "--trainer_num", "1",
-             "--job_id", "ps", "--join_timeout", "3s", "--silent_timeout", "30s"]
-    ps = [subprocess.Popen([*words, "--log_dir", f"log{i}", "./job.sh", str(i)], cwd=tmp_path, stdout=subprocess.PIPE,
+             "--job_id", "ps", "--join_timeout", "3s", "--silent_timeout", silent_timeout]
+    ps = [subprocess.Popen([*words, "--log_dir", f"log{i}", "./job", str(i)], cwd=tmp_path, stdout=subprocess.PIPE,
                            stderr=subprocess.STDOUT, text=True) for i in range(2)]
     try:
         wait_for(lambda: len(list(tmp_path.glob("started.TRAINER.*"))) == 2, 60)
         time.sleep(1)                            # neighbours have answered
         e.down()
+        yield e, ps
+    finally:
+        e.down()
+        for p in ps:
+            p.send_signal(signal.SIGTERM)
+        for p in ps:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                p.wait(10)
+            p.kill()
+
+
+def test_an_etcd_that_returns_ends_no_job_with_servers(tmp_path):
+    """The first node's servers serve the other's worker, longer than it waits for etcd: it is still a member then."""
+    with two_nodes_with_servers(tmp_path, CONNECTED, "5s") as (e, ps):
+        (tmp_path / "go.0").touch()
+        line = next(l for l in ps[0].stdout if "the servers of this node end when" in l)
+        assert "etcd did not say whether the workers of all nodes have ended within 3 s" in line
+        e.up()
+        wait_for(lambda: len(e.keys("/paddlerun/ps/done/")) == 1, 60, "it says that its worker has ended")
+        time.sleep(8)                            # a lease that nobody renews ends
+        assert [p.poll() for p in ps] == [None, None] and len(e.keys("/paddlerun/ps/node/")) == 2
+        (tmp_path / "go.1").touch()
+        for p in ps:
+            out, _ = p.communicate(timeout=60)
+            assert p.returncode == 0 and "no worker has been connected" not in out, out
+
+
+def test_servers_of_a_job_whose_etcd_is_away_end_with_its_workers(tmp_path):
+    """The first node's worker ends long before the other's, which must not take that node for a lost one."""
+    with two_nodes_with_servers(tmp_path, APART, "30s") as (_, ps):
         (tmp_path / "go.0").touch()
         out, _ = ps[0].communicate(timeout=60)
         assert ps[0].returncode == 0 and "etcd did not say whether the workers of all nodes have ended within 3 s" in out, out
@@ -600,10 +695,6 @@ def test_servers_of_a_job_whose_etcd_is_away_end_with_its_workers(tmp_path):
         (tmp_path / "go.1").touch()
         out, _ = ps[1].communicate(timeout=60)
         assert ps[1].returncode == 0, out
-    finally:
-        e.down()
-        for p in ps:
-            p.kill()
 
 
 def test_etcd_with_users(nodes, tmp_path):

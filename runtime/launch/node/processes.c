@@ -52,6 +52,7 @@ static bool is_worker(const struct node_processes *r, size_t i) {
 /* ---- servers ----------------------------------------------------------------------------- */
 
 void node_processes_stop_servers(struct node_processes *r) {
+    proc_quiet_free(co_steal_ptr(r->quiet));
     node_log_lines_workers_done(r->say, r->job, proc_children_running(r->children));
     if (r->state != GONE) {
         proc_children_stop(r->children, stop_timeout(r));
@@ -302,6 +303,7 @@ void node_processes_show_failed(const struct node_processes *r) {
 }
 
 void node_processes_forget(struct node_processes *r) {
+    proc_quiet_free(co_steal_ptr(r->quiet));
     node_logs_free(co_steal_ptr(r->logs));
     job_plan_done(&r->plan);
 }
@@ -323,7 +325,6 @@ void node_processes_free(struct node_processes *r) {
         return;
     }
     proc_children_free(r->children);
-    proc_quiet_free(r->quiet);
     node_processes_forget(r);
     free(r);
 }

@@ -259,15 +259,16 @@ static void all_nodes_done(void *arg) {
     node_processes_stop_servers(c->round);
 }
 
+/* Workers elsewhere may still run: the servers stay for them, and the node a member. */
+static void all_done_overdue(void *arg, const struct co_err *err) {
+    const struct course *c = arg;
+    node_log(c->say, NODE_LOG_WARNING,
+        "%s: the servers of this node end when no worker is connected", co_err_text(err));
+    node_processes_release_servers(c->round);
+}
+
 static void rdzv_ended(void *arg, const struct co_err *err) {
     struct course *c = arg;
-    /* Workers elsewhere may still run: their nodes must read from this one that it ended well. */
-    if (c->state == COMPLETED && err->code == CO_UNAVAILABLE) {
-        node_log(c->say, NODE_LOG_WARNING,
-            "%s: the servers of this node end when no worker is connected", co_err_text(err));
-        node_processes_release_servers(c->round);
-        return;
-    }
     rdzv_close(co_steal_ptr(c->rdzv));
     end_by_error(c, c->end.code ? c->end.code : 1, err);
 }
@@ -278,6 +279,7 @@ static int meet_others(struct course *c, struct co_err *err) {
         .met = nodes_met,
         .changed = nodes_changed,
         .all_done = all_nodes_done,
+        .overdue = all_done_overdue,
         .ended = rdzv_ended};
     const struct options *o = c->job->options;
     const struct rdzv_options options = {.job_id = c->job->id,

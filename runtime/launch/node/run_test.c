@@ -97,6 +97,7 @@ static void meet(const char *other) {
 
 static bool step_others(const char *step) {
     const struct co_err lost = {.code = CO_PEERLOST, .msg = "node b is lost"};
+    const struct co_err away = {.code = CO_UNAVAILABLE, .msg = "etcd is away"};
     if (strcmp(step, "met") == 0) {
         meet("{\"candidate\":\"o:1\",\"endpoints\":\"o:2\"}");
     } else if (strcmp(step, "met_ps") == 0) {
@@ -107,6 +108,8 @@ static bool step_others(const char *step) {
         others.fns.changed(others.arg, "node c came");
     } else if (strcmp(step, "all_done") == 0) {
         others.fns.all_done(others.arg);
+    } else if (strcmp(step, "overdue") == 0) {
+        others.fns.overdue(others.arg, &away);
     } else if (strcmp(step, "ended") == 0) {
         others.fns.ended(others.arg, &lost);
     } else if (strcmp(step, "left") == 0) {
@@ -230,6 +233,10 @@ static const struct {
         "start start tell_done stop(9000) leave(0 ) told close", 0, 0, "", 0},
     {"a server that ends before all are done", {PS}, "met_ps 1:0 0:0 empty left",
         "start start tell_done leave(0 ) told close", 0, 0, "", 0},
+    {"nobody says when all are done", {PS}, "met_ps 1:0 overdue 0:0 empty left",
+        "start start tell_done leave(0 ) told close", 0, 0, "", 0},
+    {"... until it is known after all", {PS}, "met_ps 1:0 overdue all_done 0:-15 empty left",
+        "start start tell_done stop(9000) leave(0 ) told close", 0, 0, "", 0},
     {"a node is lost while servers stay", {PS}, "met_ps 1:0 ended 0:-15 empty",
         "start start tell_done close stop(9000)", 1, 0, "node b is lost", 0},
     /* rounds */

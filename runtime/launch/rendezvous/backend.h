@@ -54,6 +54,7 @@ void rdzv_met(
     struct rdzv *m, const struct rdzv_peer *peers, size_t n, size_t self, int round, bool watched);
 void rdzv_changed(struct rdzv *m, const char *why);
 void rdzv_all_done(struct rdzv *m);
+void rdzv_overdue(struct rdzv *m, const char *why);
 void rdzv_end(struct rdzv *m, int code, const char *why);
 void rdzv_gone(struct rdzv *m);
 /* The last that a back end reports: `gone` of a node that leaves, else the end with that error. */

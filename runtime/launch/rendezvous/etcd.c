@@ -49,8 +49,12 @@ struct etcd {
     char *watched;                     /* the neighbour's name; NULL: there is none */
     char *late_written, *late_writing; /* the late node that etcd has, and that is being written */
     size_t late;                       /* number of late nodes in the last log line */
+    /* Nodes of this round that ended well, name -> document: all that this node knows of; those
+     * that a neighbour has reported and etcd must get; those of them that are being written. */
+    json_t *ended, *unwritten, *writing;
     int64_t retry_ms, noted_at;
     int64_t waits_since; /* since when a failing etcd keeps it from its end; 0: it does not */
+    bool overdue;        /* the launcher knows that */
     struct co_err last;  /* what the node waits for, or the last failure */
     struct co_err over;  /* the job's end; reported after the lease is revoked, as the other nodes
                           * may wait for that */
@@ -79,29 +83,34 @@ static const struct rdzv_etcd_node *gone_neighbour(const struct etcd *w) {
 
 /* Workers that run well need no etcd, however long it is away.  A node whose workers have ended, or
  * whose neighbour is gone, needs it to learn what the others do: it waits as long as for a round.
- * A restart is bounded by rdzv.c.  Returns true when it has ended the node: w may be freed. */
-static bool end_overdue(struct etcd *w, int64_t now, const struct co_err *why) {
-    const bool gone = gone_neighbour(w);
-    const int64_t limit_ms = w->m->options.deadline_ms;
-    char text[CO_ERR_MAX];
-    if (w->m->state != RDZV_MET || !(gone || w->self.done)) {
+ * A restart is bounded by rdzv.c. */
+static bool is_overdue(struct etcd *w, int64_t now) {
+    if (w->m->state != RDZV_MET || !(gone_neighbour(w) || w->self.done)) {
         w->waits_since = 0;
         return false;
     }
     w->waits_since = w->waits_since ? w->waits_since : now;
-    if (now - w->waits_since < limit_ms) {
-        return false;
-    }
+    return now - w->waits_since >= w->m->options.deadline_ms;
+}
+
+/* Without word of a node that is gone this node ends.  One whose workers have ended stays a member
+ * until its launcher lets it leave: etcd may answer again, and must then find it alive.  w may be
+ * freed afterwards. */
+static void report_overdue(struct etcd *w, const struct co_err *why) {
+    const bool gone = gone_neighbour(w);
+    char text[CO_ERR_MAX];
     (void)snprintf(text, sizeof(text), "%s%.200s%s within %.3g s (--join_timeout): %.300s",
         gone ? "node " : "", gone ? w->watched : "",
         gone ? " is gone, and etcd did not take that"
              : "etcd did not say whether the workers of all nodes have ended",
-        (double)limit_ms / 1000, why->msg);
-    if (!gone) {
-        rdzv_neighbour_ended_well(w->neighbour);
+        (double)w->m->options.deadline_ms / 1000, why->msg);
+    if (gone) {
+        rdzv_end(w->m, CO_PEERLOST, text);
+    } else if (!w->overdue) {
+        w->overdue = true;
+        rdzv_neighbour_ended_well(w->neighbour, true);
+        rdzv_overdue(w->m, text);
     }
-    rdzv_end(w->m, gone ? CO_PEERLOST : CO_UNAVAILABLE, text);
-    return true;
 }
 
 static void retry_later(struct etcd *w, const struct co_err *why) {
@@ -112,9 +121,6 @@ static void retry_later(struct etcd *w, const struct co_err *why) {
         rdzv_finish(w->m, &w->over);
         return;
     }
-    if (end_overdue(w, now, why)) {
-        return;
-    }
     w->retry_ms = w->retry_ms * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : w->retry_ms * 2;
     co_timer_start(w->timer, w->retry_ms);
     if (now - w->noted_at >= NOTE_MS) {
@@ -122,6 +128,9 @@ static void retry_later(struct etcd *w, const struct co_err *why) {
         (void)co_err_wrap(&err, "master not ready: etcd");
         w->noted_at = now;
         rdzv_note(w->m, true, err.msg);
+    }
+    if (is_overdue(w, now)) {
+        report_overdue(w, &w->last);
     }
 }
 
@@ -273,6 +282,49 @@ static void write_gone(struct etcd *w, const struct rdzv_etcd_node *n) {
     rdzv_etcd_transact(w->client, ops, unchanged, on_compared);
 }
 
+/* A neighbour has answered that its workers ended well.  While etcd is away it cannot write that
+ * itself, and may be gone before it can: this node remembers it, and asks the next one. */
+static void take_ended(struct etcd *w) {
+    if (rdzv_neighbour_state(w->neighbour) != RDZV_NEIGHBOUR_DONE || !w->watched ||
+        w->view.round != w->self.round) {
+        return;
+    }
+    json_t *doc = json_pack("{s:i}", "round", w->self.round);
+    co_json_set(w->unwritten, w->watched, json_incref(doc));
+    co_json_set(w->ended, w->watched, doc);
+    rdzv_etcd_view_remember_done(&w->view, w->ended);
+    watch_neighbour(w);
+}
+
+static void forget_ended(struct etcd *w) {
+    (void)json_object_clear(w->ended);
+    (void)json_object_clear(w->unwritten);
+    (void)json_object_clear(w->writing);
+}
+
+static bool has_ended_to_write(const struct etcd *w) {
+    return json_object_size(w->unwritten) + json_object_size(w->writing) > 0;
+}
+
+static void on_ended_written(void *arg, const json_t *answer) {
+    struct etcd *w = arg;
+    (void)answer;
+    (void)json_object_clear(w->writing);
+    w->stale = true;
+    take_answer(w);
+}
+
+static void write_ended(struct etcd *w) {
+    const char *name;
+    json_t *doc;
+    json_object_foreach(w->unwritten, name, doc) {
+        co_json_set(w->writing, name, json_incref(doc));
+    }
+    (void)json_object_clear(w->unwritten);
+    rdzv_etcd_transact(
+        w->client, rdzv_etcd_write_ended(&w->view, w->writing, w->memo), NULL, on_ended_written);
+}
+
 static void note_late(struct etcd *w) {
     CO_AUTOBUF struct co_buf line = CO_BUF(LINE_MAX);
     size_t n = w->m->state == RDZV_MET ? rdzv_etcd_view_describe_late(&w->view, w->m->options.name,
@@ -302,6 +354,7 @@ static void report_met(struct etcd *w, const struct rdzv_etcd_decision *d) {
         self = strcmp(n->name, w->m->options.name) == 0 ? i : self;
     }
     w->self.round = w->view.round;
+    forget_ended(w);
     rdzv_met(w->m, peers, d->n, self, w->view.round, true);
 }
 
@@ -353,12 +406,16 @@ static void on_keys_read(void *arg, const json_t *answer) {
     struct co_err err = {0};
     struct rdzv_etcd_decision d;
     w->retry_ms = RETRY_MS;
+    take_ended(w);
     if (rdzv_etcd_view_read(&w->view, answer, &err)) {
         retry_later(w, &err);
         return;
     }
     int64_t now = co_now_ms();
     w->waits_since = 0;
+    if (w->view.round == w->self.round) {
+        rdzv_etcd_view_remember_done(&w->view, w->ended);
+    }
     uint64_t hash = rdzv_etcd_view_hash(&w->view);
     if (!w->have_view || hash != w->hash) {
         w->hash = hash;
@@ -433,6 +490,7 @@ static void take_step(struct etcd *w) {
         w->m->state < RDZV_LEAVING) {
         watch_keys(w);
     }
+    take_ended(w);
     if (rdzv_etcd_client_busy(w->client) || w->m->state == RDZV_ENDED) {
         return;
     }
@@ -444,10 +502,12 @@ static void take_step(struct etcd *w) {
         rdzv_etcd_grant(w->client, ttl_seconds(w), on_lease);
     } else if (!over && w->lease && now >= w->refresh_at) {
         rdzv_etcd_keep_alive(w->client, w->lease, on_refreshed);
-    } else if ((w->unsent || gone_neighbour(w)) && !w->memo) {
+    } else if ((w->unsent || has_ended_to_write(w) || gone_neighbour(w)) && !w->memo) {
         rdzv_etcd_grant(w->client, MEMO_SECONDS, on_memo);
     } else if (w->unsent) {
         write_messages(w);
+    } else if (has_ended_to_write(w)) {
+        write_ended(w);
     } else if (leaving || over) {
         if (w->lease) {
             rdzv_etcd_revoke(w->client, w->lease, on_revoked);
@@ -485,6 +545,9 @@ static void etcd_free(void *backend) {
     free(w->late_written);
     free(w->late_writing);
     rdzv_etcd_view_done(&w->view);
+    json_decref(w->ended);
+    json_decref(w->unwritten);
+    json_decref(w->writing);
     co_json_decref(&w->proposal);
     free(w->lease);
     free(w->memo);
@@ -505,6 +568,9 @@ static int etcd_start(struct rdzv *m, void **ret, struct co_err *err) {
     (void)snprintf(w->id, sizeof(w->id), "%016llx", (unsigned long long)id);
     w->m = m;
     w->self = (struct rdzv_etcd_self){.o = o, .id = w->id, .since = co_now_ms()};
+    w->ended = json_object();
+    w->unwritten = json_object();
+    w->writing = json_object();
     w->read_at = INT64_MAX;
     w->retry_ms = RETRY_MS;
     w->noted_at = co_now_ms() - NOTE_MS + 2 * RETRY_MS;
@@ -533,7 +599,8 @@ static int etcd_start(struct rdzv *m, void **ret, struct co_err *err) {
 static void etcd_again(void *backend) {
     struct etcd *w = backend;
     w->self.since = co_now_ms();
-    w->self.done = false;
+    w->self.done = w->overdue = false;
+    rdzv_neighbour_ended_well(w->neighbour, false);
     w->registered = false;
     w->have_view = false; /* read first: the node must announce the round after the newest one */
     co_timer_start(w->timer, 0);
@@ -563,7 +630,7 @@ static void etcd_leave(void *backend, int code, const char *why) {
     co_timer_stop(w->watch_timer);
     rdzv_neighbour_watch(w->neighbour, NULL, 0, NULL);
     if (code == 0) {
-        rdzv_neighbour_ended_well(w->neighbour);
+        rdzv_neighbour_ended_well(w->neighbour, true);
     }
     etcd_send(w,
         !w->self.round ? 0

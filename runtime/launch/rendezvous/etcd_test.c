@@ -274,6 +274,36 @@ static void neighbours(void **state) {
     }
 }
 
+/* A key's lease ends, or etcd was away: what a node has read or learned once stays true. */
+static void who_ended_well_is_remembered(void **state) {
+    (void)state;
+    static const struct {
+        struct key keys[KEYS];
+        const char *known; /* after it */
+    } reads[] = {
+        {{ROUND(1, 0, "\"a\", \"b\"")}, ""},
+        {{ROUND(1, 0, "\"a\", \"b\""), {OURS, "/paddlerun/j/done/a", "{\"round\": 1}"},
+             {OURS, "/paddlerun/j/done/x", "{\"round\": 1}"}},
+            "a"},
+        {{ROUND(1, 0, "\"a\", \"b\"")}, "a"},
+        {{ROUND(1, 0, "\"a\", \"b\""), {OURS, "/paddlerun/j/done/b", "{\"round\": 1}"}}, "ab"},
+    };
+    CO_CLEANUP(rdzv_etcd_view_done) struct rdzv_etcd_view v;
+    CO_AUTOJSON json_t *ended = json_object();
+    rdzv_etcd_view_init(&v, "j");
+    for (size_t i = 0; i < CO_ARRAY_LEN(reads); i++) {
+        CO_AUTOJSON json_t *answer = answer_of(reads[i].keys);
+        assert_int_equal(rdzv_etcd_view_read(&v, answer, NULL), 0);
+        rdzv_etcd_view_remember_done(&v, ended);
+        assert_int_equal(json_object_size(ended), strlen(reads[i].known));
+        for (const char *name = reads[i].known; *name; name++) {
+            const char one[] = {*name, '\0'};
+            assert_non_null(json_object_get(ended, one));
+            assert_non_null(json_object_get(v.done, one));
+        }
+    }
+}
+
 static void malformed_answers_are_refused(void **state) {
     (void)state;
     static const char *const rows_of_text[] = {"{}", "{\"header\": {\"revision\": \"1\"}}",
@@ -312,7 +342,8 @@ static void odd_keys_and_documents_are_ignored(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(each_state_in_etcd_gives_its_decision),
-        cmocka_unit_test(neighbours), cmocka_unit_test(malformed_answers_are_refused),
+        cmocka_unit_test(neighbours), cmocka_unit_test(who_ended_well_is_remembered),
+        cmocka_unit_test(malformed_answers_are_refused),
         cmocka_unit_test(odd_keys_and_documents_are_ignored)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

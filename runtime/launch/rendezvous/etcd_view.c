@@ -266,6 +266,18 @@ const struct rdzv_etcd_node *rdzv_etcd_view_neighbour(
     return NULL;
 }
 
+void rdzv_etcd_view_remember_done(struct rdzv_etcd_view *v, json_t *ended) {
+    for (size_t rank = 0; rank < json_array_size(v->roster); rank++) {
+        const char *name = name_at(v, rank);
+        json_t *here = json_object_get(v->done, name), *before = json_object_get(ended, name);
+        if (here && !before) {
+            co_json_set(ended, name, json_incref(here));
+        } else if (before && !here) {
+            co_json_set(v->done, name, json_incref(before));
+        }
+    }
+}
+
 size_t rdzv_etcd_view_describe_late(
     const struct rdzv_etcd_view *v, const char *self, int64_t silent_ms, struct co_buf *ret) {
     size_t n = 0;

@@ -73,6 +73,10 @@ struct rdzv_etcd_node *rdzv_etcd_view_find(const struct rdzv_etcd_view *v, const
  * still run.  NULL: there is none. */
 const struct rdzv_etcd_node *rdzv_etcd_view_neighbour(
     const struct rdzv_etcd_view *v, const char *name);
+/* Keeps track of the nodes of the view's round that ended well, name -> document: `ended` gets
+ * those that the view has, and the view those that were in `ended`.  A key of etcd may be missing:
+ * its lease ends, or the node could not write it. */
+void rdzv_etcd_view_remember_done(struct rdzv_etcd_view *v, json_t *ended);
 /* Writes a log line about nodes without a sign of life for a second, "node b (rank 1, 10.0.0.7);
  * ...", without `self`. Returns how many nodes are late. */
 size_t rdzv_etcd_view_describe_late(

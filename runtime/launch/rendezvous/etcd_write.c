@@ -39,6 +39,17 @@ json_t *rdzv_etcd_write_gone(
         rdzv_etcd_delete(make_own_key(v, "node/", n->name)));
 }
 
+json_t *rdzv_etcd_write_ended(
+    const struct rdzv_etcd_view *v, const json_t *docs, const char *memo) {
+    json_t *ops = json_array(), *doc;
+    const char *name;
+    json_object_foreach((json_t *)(uintptr_t)docs, name, doc) {
+        co_json_append(
+            ops, rdzv_etcd_put_json(make_own_key(v, "done/", name), json_incref(doc), memo));
+    }
+    return ops;
+}
+
 json_t *rdzv_etcd_node_unchanged(const struct rdzv_etcd_view *v, const struct rdzv_etcd_node *n) {
     CO_AUTOFREE char *key = make_own_key(v, "node/", n->name);
     return rdzv_etcd_unchanged(key, n->key_mod);

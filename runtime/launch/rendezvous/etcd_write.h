@@ -16,6 +16,8 @@ json_t *rdzv_etcd_write_late(
  * its name.  To be run under rdzv_etcd_node_unchanged: a node that has written since is alive. */
 json_t *rdzv_etcd_write_gone(
     const struct rdzv_etcd_view *v, const struct rdzv_etcd_node *n, const char *memo);
+/* For nodes that ended well and could not write that themselves; docs: name -> document. */
+json_t *rdzv_etcd_write_ended(const struct rdzv_etcd_view *v, const json_t *docs, const char *memo);
 json_t *rdzv_etcd_node_unchanged(const struct rdzv_etcd_view *v, const struct rdzv_etcd_node *n);
 
 /* Messages of a node that are written once; bits. */

@@ -100,6 +100,8 @@ static void a_dead_nodes_keys_go_before_its_lease_ends(void **state) {
         "/paddlerun/j/node/c deleted\n");
     CO_AUTOJSON json_t *compare = rdzv_etcd_node_unchanged(&v, &n);
     assert_string_equal(co_json_str(json_array_get(compare, 0), "mod_revision"), "12");
+    CO_AUTOJSON json_t *ended = json_pack("{s:{s:i}}", "c", "round", 3);
+    expect(rdzv_etcd_write_ended(&v, ended, "M"), "/paddlerun/j/done/c={\"round\":3} M\n");
     expect(rdzv_etcd_write_late(&v, "c", true, "L"), "/paddlerun/j/mute/c={\"round\":3} L\n");
     expect(rdzv_etcd_write_late(&v, "c", false, "L"), "/paddlerun/j/mute/c deleted\n");
 }

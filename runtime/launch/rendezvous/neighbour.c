@@ -133,8 +133,8 @@ void rdzv_neighbour_free(struct rdzv_neighbour *n) {
     free(n);
 }
 
-void rdzv_neighbour_ended_well(struct rdzv_neighbour *n) {
-    n->ended_well = true;
+void rdzv_neighbour_ended_well(struct rdzv_neighbour *n, bool well) {
+    n->ended_well = well;
 }
 
 uint16_t rdzv_neighbour_port(const struct rdzv_neighbour *n) {

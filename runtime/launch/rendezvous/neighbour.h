@@ -25,9 +25,9 @@ CO_MUST_CHECK int rdzv_neighbour_new(struct co_loop *l, const char *id, void (*c
     void *arg, struct rdzv_neighbour **ret, struct co_err *err);
 void rdzv_neighbour_free(struct rdzv_neighbour *n); /* NULL allowed */
 
-/* From now on it answers that this node's workers have ended well: who asks must not take this node
- * for a dead one while etcd is away. */
-void rdzv_neighbour_ended_well(struct rdzv_neighbour *n);
+/* Whether it answers that this node's workers have ended well: who asks must not take this node for
+ * a dead one while etcd is away. */
+void rdzv_neighbour_ended_well(struct rdzv_neighbour *n, bool well);
 uint16_t rdzv_neighbour_port(const struct rdzv_neighbour *n);
 /* Asks the node `id` at that address from now on, and no other one.  A call for the same node
  * changes nothing.  host NULL: asks none. */

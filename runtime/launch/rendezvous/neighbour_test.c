@@ -106,12 +106,15 @@ static void a_neighbour_that_ended_well_is_not_gone(void **state) {
     struct world *w = *state;
     rdzv_neighbour_watch(w->one, "127.0.0.1", rdzv_neighbour_port(w->one), "aa");
     until(w, RDZV_NEIGHBOUR_ANSWERED);
-    rdzv_neighbour_ended_well(w->one);
+    rdzv_neighbour_ended_well(w->one, true);
     while (rdzv_neighbour_state(w->one) == RDZV_NEIGHBOUR_ANSWERED) {
         co_loop_turn(w->loop);
     }
     assert_int_equal(rdzv_neighbour_state(w->one), RDZV_NEIGHBOUR_DONE);
-    watch_until_answered(w); /* another one */
+    watch_until_answered(w);                  /* another one */
+    rdzv_neighbour_ended_well(w->one, false); /* it trains again, in another round */
+    rdzv_neighbour_watch(w->one, "127.0.0.1", rdzv_neighbour_port(w->one), "aa");
+    until(w, RDZV_NEIGHBOUR_ANSWERED);
 }
 
 static void late_neighbour_is_late_until_it_answers(void **state) {

@@ -135,6 +135,14 @@ void rdzv_all_done(struct rdzv *m) {
     }
 }
 
+void rdzv_overdue(struct rdzv *m, const char *why) {
+    struct co_err err = {0};
+    if (m->state == RDZV_MET && m->fns.overdue) {
+        (void)co_err_set(&err, CO_UNAVAILABLE, "%s", why);
+        m->fns.overdue(m->arg, &err);
+    }
+}
+
 void rdzv_end(struct rdzv *m, int code, const char *why) {
     if (m->state >= RDZV_LEAVING) {
         return;

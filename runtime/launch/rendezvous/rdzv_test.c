@@ -98,6 +98,11 @@ static void on_all_done(void *arg) {
     note("all_done");
 }
 
+static void on_overdue(void *arg, const struct co_err *err) {
+    (void)arg;
+    note("overdue(%d %s)", err->code, err->msg);
+}
+
 static void on_ended(void *arg, const struct co_err *err) {
     (void)arg;
     note("ended(%d %s)", err->code, err->msg);
@@ -112,6 +117,7 @@ static const struct rdzv_fns fns = {.note = on_note,
     .met = on_met,
     .changed = on_changed,
     .all_done = on_all_done,
+    .overdue = on_overdue,
     .ended = on_ended};
 
 static struct rdzv_options good(void) {
@@ -223,6 +229,7 @@ static void callbacks_come_in_their_order(void **state) {
     /* meeting */
     rdzv_changed(world.m, "x");
     rdzv_all_done(world.m);
+    rdzv_overdue(world.m, "x");
     rdzv_again(world.m);
     rdzv_restart(world.m, "x");
     rdzv_done(world.m);
@@ -237,12 +244,15 @@ static void callbacks_come_in_their_order(void **state) {
     rdzv_again(world.m);
     rdzv_restart(world.m, "oom");
     rdzv_done(world.m);
+    rdzv_overdue(world.m, "etcd is away"); /* all_done may still follow */
     rdzv_all_done(world.m);
     rdzv_changed(world.m, "c came");
     rdzv_changed(world.m, "d came");
     rdzv_all_done(world.m);
+    rdzv_overdue(world.m, "x");
     rdzv_restart(world.m, "x");
-    assert_string_equal(world.trace, "way_restart(oom) way_done all_done changed(c came)");
+    assert_string_equal(
+        world.trace, "way_restart(oom) way_done overdue(-2 etcd is away) all_done changed(c came)");
     /* changed */
     world.trace[0] = '\0';
     rdzv_again(world.m);

@@ -75,11 +75,14 @@ struct rdzv_fns {
     void (*changed)(void *arg, const char *why);
     /* rdzv_done was called on all nodes.  NULL: not called. */
     void (*all_done)(void *arg);
+    /* After rdzv_done, once: no etcd has answered for deadline_ms (CO_UNAVAILABLE), so nobody says
+     * when the workers of all nodes have ended.  The others read from this node that its workers
+     * ended well.  The node stays a member: when etcd answers again, all_done may follow.  It must
+     * not close the rendezvous.  NULL: not called. */
+    void (*overdue)(void *arg, const struct co_err *err);
     /* CO_PEERLOST: a node or the master was lost or failed; CO_TIMEOUT: not all came in time;
-     * CO_UNAVAILABLE: after rdzv_done, no etcd has answered for deadline_ms, and until rdzv_close
-     * the others read from this node that it ended well; CO_EXISTS: rank or name taken;
-     * CO_NORESOURCE: one node too many, or no restart left; CO_INVALID, CO_PERMISSION: options or
-     * credentials.  No other callback follows. */
+     * CO_EXISTS: rank or name taken; CO_NORESOURCE: one node too many, or no restart left;
+     * CO_INVALID, CO_PERMISSION: options or credentials.  No other callback follows. */
     void (*ended)(void *arg, const struct co_err *err);
 };
 
