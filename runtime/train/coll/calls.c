@@ -259,9 +259,12 @@ static int check_used(const struct rt_group *g, const struct rt_coll *call, stru
     return coll_call_check(g, &plain, err);
 }
 
-int coll_use_run(struct rt_group *g, const struct rt_coll *call, struct co_err *err) {
-    CO_TRY(check_used(g, call, err));
-    return coll_call_run(g, call, err);
+int coll_use_run(struct rt_group *g, enum coll_use use, const void *in, void *out, size_t n,
+    enum rt_dtype dtype, struct co_err *err) {
+    const struct rt_coll call = {
+        .kind = RT_ALL_GATHER, .op = (enum rt_op)use, .dtype = dtype, .in = in, .out = out, .n = n};
+    CO_TRY(check_used(g, &call, err));
+    return coll_call_run(g, &call, err);
 }
 
 int coll_use_start(

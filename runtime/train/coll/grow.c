@@ -136,13 +136,8 @@ static int prepare(struct rt_group *g, const struct rt_group_options *o, bool *r
     } else {
         wish_fill(&own, *ret_grown, o->generation);
     }
-    struct rt_coll c = {.kind = RT_ALL_GATHER,
-        .op = (enum rt_op)COLL_USE_GROW,
-        .dtype = RT_I64,
-        .in = &own,
-        .out = all,
-        .n = sizeof(own) / sizeof(uint64_t)};
-    int gathered = coll_use_run(g, &c, rc < 0 ? NULL : err);
+    int gathered = coll_use_run(
+        g, COLL_USE_GROW, &own, all, sizeof(own) / sizeof(uint64_t), RT_I64, rc < 0 ? NULL : err);
     *ret_agreed = gathered == 0;
     CO_TRY(rc);
     CO_TRY(gathered);

@@ -1,7 +1,8 @@
 /* All-gathers that the library makes for a program.  Each is another call than the program's own of
  * the same size, and messages name it by what it is for.
  *
- * Like rt_coll_run and rt_coll_start, for an all_gather whose op is an enum coll_use. */
+ * n elements of each rank, out: [size][n]; else like rt_all_gather, and like rt_coll_start with an
+ * all_gather whose op is an enum coll_use. */
 #pragma once
 
 #include "runtime/rt.h"
@@ -17,7 +18,8 @@ enum coll_use {
     COLL_USES,
 };
 
-CO_MUST_CHECK int coll_use_run(struct rt_group *g, const struct rt_coll *call, struct co_err *err);
+CO_MUST_CHECK int coll_use_run(struct rt_group *g, enum coll_use use, const void *in, void *out,
+    size_t n, enum rt_dtype dtype, struct co_err *err);
 CO_MUST_CHECK int coll_use_start(
     struct rt_group *g, const struct rt_coll *call, struct rt_work **ret_work, struct co_err *err);
 

@@ -26,13 +26,8 @@ static int catch_up(struct rt_local_sgd *s, struct rt_reducer *parameters, struc
         s->adaptive};
     uint32_t size = rt_group_size(parameters->g), newest = 0;
     CO_AUTOFREE struct state *all = co_xcalloc(size, sizeof(*all));
-    struct rt_coll c = {.kind = RT_ALL_GATHER,
-        .op = (enum rt_op)COLL_USE_LOCAL_SGD,
-        .dtype = RT_I64,
-        .in = &own,
-        .out = all,
-        .n = sizeof(own) / sizeof(uint64_t)};
-    CO_TRY(coll_use_run(parameters->g, &c, err));
+    CO_TRY(coll_use_run(
+        parameters->g, COLL_USE_LOCAL_SGD, &own, all, sizeof(own) / sizeof(uint64_t), RT_I64, err));
     for (uint32_t i = 1; i < size; i++) {
         const char *other = all[i].k_steps != all[0].k_steps         ? "k_steps"
                             : all[i].begin_step != all[0].begin_step ? "begin_step"

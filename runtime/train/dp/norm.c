@@ -91,13 +91,7 @@ int rt_bn_forward(struct rt_group *g, const struct rt_bn *shape, const float *x,
     double *own = all + rt_group_rank(g) * words;
     own[0] = (double)(shape->n * shape->inner);
     rt_bn_moments(shape, x, own + 1, own + 1 + channels);
-    struct rt_coll moments = {.kind = RT_ALL_GATHER,
-        .op = (enum rt_op)COLL_USE_NORM,
-        .dtype = RT_F64,
-        .in = own,
-        .out = all,
-        .n = words};
-    CO_TRY(coll_use_run(g, &moments, err));
+    CO_TRY(coll_use_run(g, COLL_USE_NORM, own, all, words, RT_F64, err));
     double count = 0;
     for (uint32_t r = 0; r < size; r++) {
         count += all[r * words];

@@ -280,13 +280,8 @@ static int agree(struct rt_reducer *r, struct rt_group *g, int own, struct co_er
     memcpy(mine.alike, r->alike, sizeof(mine.alike));
     uint32_t size = rt_group_size(g);
     CO_AUTOFREE struct step_state *all = co_xcalloc(size, sizeof(*all));
-    struct rt_coll c = {.kind = RT_ALL_GATHER,
-        .op = (enum rt_op)COLL_USE_REDUCER,
-        .dtype = RT_I64,
-        .in = &mine,
-        .out = all,
-        .n = sizeof(mine) / sizeof(uint64_t)};
-    int rc = coll_use_run(g, &c, own < 0 ? NULL : err);
+    int rc = coll_use_run(g, COLL_USE_REDUCER, &mine, all, sizeof(mine) / sizeof(uint64_t), RT_I64,
+        own < 0 ? NULL : err);
     CO_TRY(own);
     CO_TRY(rc);
     bool even = true;

@@ -47,13 +47,7 @@ int rt_all_finite(
 int rt_broadcast_newest(struct rt_group *g, uint64_t *step, const struct rt_values *list,
     size_t n_list, struct co_err *err) {
     CO_AUTOFREE uint64_t *steps = co_xcalloc(rt_group_size(g), sizeof(*steps));
-    struct rt_coll c = {.kind = RT_ALL_GATHER,
-        .op = (enum rt_op)COLL_USE_NEWEST,
-        .dtype = RT_I64,
-        .in = step,
-        .out = steps,
-        .n = 1};
-    int rc = coll_use_run(g, &c, err);
+    int rc = coll_use_run(g, COLL_USE_NEWEST, step, steps, 1, RT_I64, err);
     uint32_t newest = 0;
     for (uint32_t i = 1; i < rt_group_size(g); i++) {
         newest = steps[i] > steps[newest] ? i : newest;
