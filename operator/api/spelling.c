@@ -23,8 +23,8 @@ static const struct rule {
         .inside = "-_", .ahead = "_"},
     [API_SYSCTL] = {"small letters, digits, '-' and '_', parts joined by '.' or '/'", 253, "./",
         .inside = "-_", .ahead = ""},
-    [API_PORT_NAME] = {DASHES "15 at most and a letter among them, one '-' between two others", 15,
-        .joints = "-", .inside = "", .ahead = "", .letter = true},
+    [API_PORT_NAME] = {DASHES "15 at most, with a letter among them and no two '-' together, " ENDS,
+        15, .joints = "-", .inside = "", .ahead = "", .letter = true},
 };
 
 static bool is_letter(const struct rule *r, char c) {

@@ -91,7 +91,7 @@ static const struct {
     {C(",'ports':[{'containerPort':80,'name':'a-1-2'}]"), NULL},
     {C(",'ports':[{'containerPort':80,'name':'123'}]"),
         ".containers.0.ports.0.name is \"123\": use small letters, digits and '-', 15 "
-        "at most and a letter among them"},
+        "at most, with a letter among them"},
     {C(",'ports':[{'containerPort':80,'name':'a--b'}]"),
         ".containers.0.ports.0.name is \"a--b\": use small"},
     {C(",'ports':[{'containerPort':80,'name':'a234567890123456'}]"),
